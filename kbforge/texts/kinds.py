@@ -38,8 +38,8 @@ one entity, and what describes entities agrees more often among them than by cha
 
     chance = sum over values v of p_v^2
 
-while the source of a record does not. Only attributes of few values are tested: where values hardly
-repeat, equality by chance is rare and its absence says nothing about likeness.
+whereas the source of a record does not. Only attributes with few values are tested: if values
+hardly repeat, equality by chance is rare and its absence is uninformative.
 """
 
 from __future__ import annotations
@@ -620,10 +620,10 @@ _FEWEST_OTHERS = 2
 def idle_attributes(
     said: Sequence[Mapping[str, str]], counts: Mapping[str, Counter[str]]
 ) -> frozenset[str]:
-    """Those of few values that say nothing about which of some records are one entity.
+    """The attributes with few values that are uninformative about which records are one entity.
 
-    `said` is by record the value of each attribute, as read, without blank ones; `counts` is by
-    attribute how many records state each.
+    `said` has each record's values by attribute, as read, without blank ones; `counts` has how
+    many records state each value, by attribute.
     """
     chance = {
         attribute: found
@@ -644,7 +644,7 @@ def idle_attributes(
 
 
 def _agreement_by_chance(counts: Counter[str]) -> float:
-    """How probably two records that state an attribute state the same."""
+    """The probability that two records that state an attribute agree on it."""
     total = counts.total()
     return sum((n / total) ** 2 for n in counts.values())
 
@@ -654,7 +654,7 @@ def _related(
     counts: Mapping[str, Mapping[str, int]],
     leaving_out: Iterable[str],
 ) -> list[tuple[Mapping[str, str], Mapping[str, str]]]:
-    """Pairs of records that share rare values of two attributes; none unless they share others."""
+    """Pairs of records that share rare values of two attributes; empty unless they share others."""
     out = {*leaving_out}
     # of a large file some values, chosen by themselves, so that their holders stay together
     every = 1 + len(said) // _MOST_ROWS

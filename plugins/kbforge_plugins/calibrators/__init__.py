@@ -1,4 +1,4 @@
-"""Calibrators choose the concentration alpha; what they share: gold clusters and runs."""
+"""Calibrators choose the concentration alpha; shared code for gold clusters and runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kbforge.errors import KBForgeError
 
 
 def labelled_only(fragments: Sequence[Fragment], calibrator: str) -> list[Fragment]:
-    """The fragments with a gold label, in order; none is a KBForgeError."""
+    """The fragments with a gold label, in order; a KBForgeError if there are none."""
     labelled = [fragment for fragment in fragments if fragment.label is not None]
     if not labelled:
         raise KBForgeError(
@@ -31,7 +31,7 @@ def gold_clusters(labelled: Sequence[Fragment]) -> list[Cluster]:
 
 
 class Runs:
-    """A problem, ready to be clustered at any alpha with common random numbers."""
+    """A spec, ready to be clustered at any alpha with common random numbers."""
 
     def __init__(
         self,

@@ -1,12 +1,12 @@
 """The calibrator `bcubed`: clusters with each alpha and compares with gold labels.
 
 The objective, mean per-item B-cubed F1, is a step function of log alpha with plateaus. So it is
-searched on a grid. Then both flanks of the best plateau are halved a few times, which sharpens a
-peak (a plateau of one point) and measures the width of a wide one. The answer is the middle of the
-best plateau, far from both of its steps.
+searched on a grid. Then the intervals on both sides of the best plateau are halved a few times,
+which locates a peak (a plateau of one point) and measures a wide plateau. The answer is the middle
+of the best plateau, far from both of its steps.
 
-It costs one clustering an evaluation. It fits alpha to this clusterer, and on small labelled sets
-to their noise; the pseudo-likelihood is smoother and needs no clustering.
+It costs one clustering per evaluation. It fits alpha to this clusterer, and overfits small labelled
+sets; the pseudo-likelihood is smoother and needs no clustering.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ a logistic regression with an intercept only: concave, with one maximum, where t
 of new clusters equals that of the singletons in the gold clustering. The maximum is finite unless
 every or no gold cluster is a singleton; then it lies at that edge.
 
-Because one fragment at a time is taken out, entities known from one fragment pull alpha up and all
-others down: the fewer singletons the gold clustering has, the smaller the alpha. A calibration set
-should therefore have about as many singletons as the data it is for.
+Only one fragment at a time is reassigned, so singletons raise alpha and all other entities lower
+it: the fewer singletons the gold clustering has, the smaller the alpha. A calibration set should
+therefore have about as many singletons as the data to be clustered.
 
-Reassignment terms say how well each fragment fits each gold cluster without itself.
+Reassignment terms measure how well each fragment fits each gold cluster without it.
 
 For fragment i of gold cluster c(i), in nats:
 
@@ -26,17 +26,17 @@ For fragment i of gold cluster c(i), in nats:
                 log |C| + L(C + i) - L(C)
     new_i       L({i})                                   to which log alpha is added
 
-These three numbers a fragment are all that the pseudo-likelihood needs, and none depends on alpha.
+The pseudo-likelihood needs only these three numbers per fragment, and none depends on alpha.
 
-A live table of a conjugate model holds the gold clusters. Only own_i has its own way, since it is
-asked of every fragment at once: the sets C \ i are built by halving. A table that holds everything
+A live table of a conjugate model holds the gold clusters. Only own_i is computed differently,
+because every fragment needs it: the sets C \ i are built by halving. A table that holds everything
 outside a range of members is extended by one half of the range, to serve the other half. That takes
 |C| log2 |C| extensions of any table, where a table that cannot edit clusters would take |C|^2.
 
-A black box scores whole sets, each of which is asked for once: in large batches, and not through a
-cache, which would grow by an entry for each fragment and cluster and answer nothing. With a
-surrogate only the `max_evals` other clusters that it likes best are scored for each fragment; the
-rest is left out of existing_i.
+A black box scores whole sets, each once: in large batches, and without a cache, which would grow by
+an entry for each fragment and cluster and never be used. With a surrogate only the `max_evals`
+other clusters that it ranks highest are scored for each fragment; the others are left out of
+existing_i.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _BATCH = 2_048  # sets that a black box scores in one call
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What the pseudo-likelihood needs of each fragment; shape [n] each, in nats."""
+    """The terms of each fragment; shape [n] each, in nats."""
 
     own: FloatArray
     existing: FloatArray
@@ -83,7 +83,7 @@ class Terms:
 def reassignment_terms(
     fragments: Sequence[Fragment], clusters: Sequence[Cluster], spec: ModelSpec
 ) -> Terms:
-    """The terms of every fragment under a gold clustering of them all."""
+    """The terms of every fragment under a gold clustering of all fragments."""
     model: Likelihood = spec.likelihood
     if spec.surrogate is not None and spec.max_evals == 0:
         model = spec.surrogate
@@ -322,10 +322,10 @@ def _pseudo_likelihood(log_alpha: float, terms: Terms) -> float:
 
 
 def _maximum(alone: FloatArray, kept: FloatArray, search: Search) -> tuple[float, str]:
-    """(log alpha at the maximum, edge) from the log odds of fragments alone and in company.
+    """(log alpha at the maximum, edge) from the log odds of single fragments and of the others.
 
     The slope is a difference of two positive sums; its sign is taken from their logs, which do not
-    underflow where both sums are tiny.
+    underflow if both sums are tiny.
     """
 
     def slope_sign(log_alpha: float) -> float:
@@ -343,7 +343,8 @@ def _maximum(alone: FloatArray, kept: FloatArray, search: Search) -> tuple[float
 
 
 def _check(labelled: Sequence[Fragment], terms: Terms) -> None:
-    """Every fragment must be possible in its gold cluster, or no alpha explains the labels."""
+    """Require that every fragment is possible in its gold cluster; otherwise no alpha explains the
+    labels."""
     gold = np.where(terms.alone, terms.new, terms.own)
     impossible = np.isneginf(gold)
     undefined = np.isnan([gold, terms.existing, terms.new]).any(axis=0)

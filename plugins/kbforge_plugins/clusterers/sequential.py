@@ -46,11 +46,11 @@ class Smc(SequentialMonteCarlo):
 
 
 class GreedyClusterer(SequentialMonteCarlo):
-    """The fastest clusterer: each fragment joins its best cluster, and no choice is revised.
+    """The fastest clusterer: each fragment joins its best cluster, and no decision is revised.
 
     Args:
         wave: with a black-box likelihood, such as a network, score the sets of up to this many
-            fragments in one batch; fewer where too many scores would be wasted. The result is the
+            fragments in one batch; fewer if too many scores would be wasted. The result is the
             same as with 1, which scores each fragment by itself.
 
     """
@@ -69,7 +69,7 @@ class GreedyClusterer(SequentialMonteCarlo):
 
 
 class SplitSmc(SequentialMonteCarlo):
-    """Online clustering that keeps many competing groupings alive (Trojan et al.).
+    """Online clustering that keeps many competing groupings (Trojan et al.).
 
     Args:
         particles: P, maximum particles per subproblem.
@@ -88,7 +88,7 @@ class SplitSmc(SequentialMonteCarlo):
             takes two to four times as long as the run itself, and the first pass finds most; it
             needs the greedy resampler.
         wave: with a black-box likelihood, such as a network, score the sets of up to this many
-            fragments in one batch; fewer where too many scores would be wasted. The result is the
+            fragments in one batch; fewer if too many scores would be wasted. The result is the
             same as with 1, which scores each fragment by itself.
 
     """

@@ -1,13 +1,14 @@
 """The exporter `ftm`: FollowTheMoney statements.
 
 The exporter writes statements as CSV, which name a fragment (`entity_id`) and its entity
-(`canonical_id`) in two columns. So another grouping of the same fragments rewrites one column.
+(`canonical_id`) in two columns. So a new grouping of the same fragments changes only one column.
 
-An attribute becomes the property of the schema that has its name or label, letters and digits
-alone compared, or the one that the option `properties` names. A property has a type: a value that
-is none of it, such as a country that FollowTheMoney does not know, and a value of an attribute
-without a property go to `notes`, as "attribute: value". A value that FollowTheMoney writes in
-another way keeps what was there in `original_value`. So nothing is lost, and nothing is guessed.
+An attribute becomes the property of the schema that has its name or label, comparing only letters
+and digits, or the property that the option `properties` names. A value that does not fit the
+property's type, such as a country that FollowTheMoney does not know, goes to `notes`, as
+"attribute: value", and so does a value of an attribute without a property. If FollowTheMoney
+changes a value's form, `original_value` keeps the original. So nothing is lost, and nothing is
+guessed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _NOTES = "notes"
 
 
 class FtmExporter(Exporter):
-    """FollowTheMoney statements: what each fragment says, and its entity.
+    """FollowTheMoney statements: the statements of each fragment, and its entity.
 
     Args:
         schema: schema of the entities, such as Person, Company or LegalEntity.

@@ -1,6 +1,6 @@
 """Exporters of records: JSON lines, KBLaM's training data and Parquet.
 
-*jsonl*: every verb reads it back.
+*jsonl*: every verb can read it.
 
 *kblam*: a question and an answer for each attribute, as a JSON array of objects with six keys:
 
@@ -8,19 +8,19 @@
      "Q": "What is the country of Motown?", "A": "The country of Motown is United States.",
      "key_string": "the country of Motown"}
 
-KBLaM knows an entity by its name and a fact by its key. So several values of an attribute are one
-description, and nothing but the name tells entities apart. An entity without properties has no
-facts.
+KBLaM identifies an entity by its name and a fact by its key. So several values of an attribute
+become one description, and only the name distinguishes entities. An entity without properties has
+no facts.
 
-*parquet*: one row an entity with nested columns, for data frames and databases.
+*parquet*: one row per entity with nested columns, for data frames and databases.
 
 | column | type |
 |---|---|
 | id, name | string |
-| confidence, reported | double; the second is null where the first is as reported |
+| confidence, reported | double; the second is null if the first is not calibrated |
 | subproblem | uint64 |
 | properties | list of (attribute, value, fragments: list of string) |
-| fragments | list of (id, source, metadata as JSON, vector); null where it is not known |
+| fragments | list of (id, source, metadata as JSON, vector); null if unknown |
 | alternatives | list of (probability, groups: list of list of string) |
 | vector | list of double; null if there is none |
 """
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class KBLaMExporter(Exporter):
-    """Questions and answers, one fact an attribute: KBLaM's training data.
+    """Questions and answers, one fact per attribute: KBLaM's training data.
 
     Args:
         separator: text between several values of an attribute.
@@ -57,7 +57,7 @@ class KBLaMExporter(Exporter):
         self._separator = separator
 
     def export(self, view: View, target: str) -> None:
-        """Write the array, one object a line."""
+        """Write the array, one object per line."""
         with open_output(target) as out:
             out.write(b"[")
             between = b"\n"
@@ -87,7 +87,7 @@ class JsonlExporter(Exporter):
     endings: ClassVar = (".jsonl", ".ndjson", ".json")
 
     def export(self, view: View, target: str) -> None:
-        """Write a line an entity, keys in the order of `Entity.to_json`."""
+        """Write one line per entity, keys in the order of `Entity.to_json`."""
         with open_output(target) as out:
             for entity in view.entities():
                 out.write(orjson.dumps(entity.to_json(), option=orjson.OPT_APPEND_NEWLINE))
@@ -102,7 +102,7 @@ class ParquetExporter(Exporter):
     endings: ClassVar = (".parquet", ".pq")
 
     def export(self, view: View, target: str) -> None:
-        """Write a row per entity, in groups of bounded size."""
+        """Write one row per entity, in groups of bounded size."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 

@@ -1,15 +1,15 @@
 """Exporters of tables: `csv`, `members`, `pairs` and `wide` as CSV, and `xlsx`.
 
-The dialect of CSV is RFC 4180 in UTF-8, and every cell stands in quotes, so that a program that
-splits at semicolons or tabs still finds the cells. A cell that a spreadsheet would take for a
-formula gets an apostrophe in front; numbers and phone numbers do not.
+The CSV dialect is RFC 4180 in UTF-8, and every cell is quoted, so a program that splits at
+semicolons or tabs still finds the cells. A cell that a spreadsheet would evaluate as a formula gets
+an apostrophe in front; numbers and phone numbers do not.
 
-*csv*: entities, one row a value, for joins and for spreadsheets.
+*csv*: entities, one row per value, for joins and for spreadsheets.
 
 | column | meaning |
 |---|---|
 | entity_id, name, confidence, subproblem | the entity, repeated on each of its rows |
-| reported | likewise; empty where the confidence is as reported |
+| reported | the entity's, repeated; empty if the confidence is not calibrated |
 | attribute, value | one distinct value |
 | count | how many fragments state it |
 | fragments | their ids, joined |
@@ -17,51 +17,51 @@ formula gets an apostrophe in front; numbers and phone numbers do not.
 An entity with a vector has one more row, with an empty attribute and the vector as value, numbers
 separated by spaces; an entity with neither vector nor properties has a row with an empty value.
 
-*members*: one row a fragment, with its entity; it joins input and output, entity by entity.
+*members*: one row per fragment, with its entity; it joins input and output.
 
 | column | meaning |
 |---|---|
 | id | of the fragment |
 | entity_id, entity_name | its entity |
-| confidence, reported | the entity's; the second is empty where the first is as reported |
+| confidence, reported | the entity's; the second is empty if the first is not calibrated |
 
-*pairs*: pairs of fragments that are one entity with more than some probability.
+*pairs*: pairs of fragments that are one entity with more than a minimum probability.
 
 | column | meaning |
 |---|---|
 | left, right | the fragments |
-| probability | that they are one entity, by the groupings that the knowledge base keeps |
-| rest | probability of groupings that it does not keep: the pair may have as much more |
+| probability | that they are one entity, in the groupings that the knowledge base keeps |
+| rest | probability of groupings that it does not keep, which the pair may also have |
 | entity_id | the entity of both; empty if they are in two entities |
 
-First come the pairs within entities, entity by entity, then those of two entities by code point.
+The pairs within entities come first, entity by entity, then pairs of two entities by code point.
 
-*wide*: one row an entity, one column an attribute.
+*wide*: one row per entity, one column per attribute.
 
 | column | meaning |
 |---|---|
 | entity_id, entity_name | the entity |
-| confidence, reported | its own; the second is empty where the first is as reported |
-| fragments | how many it has |
-| every attribute, in the order of the file | its values, joined; a policy says which |
-| vector | the entity's, where any has one: numbers separated by spaces |
+| confidence, reported | its own; the second is empty if the first is not calibrated |
+| fragments | their number |
+| every attribute, in the order of the file | its values, joined; a policy selects them |
+| vector | the entity's, if any has one: numbers separated by spaces |
 
 With `kbforge export --policy most-stated`, or another policy, these are golden records. An
-attribute with the name of an earlier column gets `~2` behind it. The header needs the attributes of
-the last entity. So the entities wait in a temporary file, and memory holds the names of the
+attribute with the name of an earlier column gets the suffix `~2`. The header needs the attributes
+of the last entity, so the entities wait in a temporary file; memory holds only the names of the
 attributes and one entity.
 
-*xlsx*: a spreadsheet of two sheets.
+*xlsx*: a spreadsheet with two sheets.
 
 | sheet | a row is |
 |---|---|
 | entities | an entity, with the columns of `wide` |
 | fragments | a fragment: its id, its entity's id and name, its source and its row there |
 
-Confidences and counts are numbers; everything else is text, so that 00123 stays what it is. A text
-that begins with = + - or @ is stored as a text that stays one when it is edited: nothing in the
-file is a formula. Characters that XML does not hold are written as Excel writes them (`_x000B_`).
-Same view, same bytes: the file has no time in it.
+Confidences and counts are numbers; everything else is text, so 00123 stays 00123. A text that
+begins with = + - or @ is stored as text, even after editing: nothing in the file is a formula.
+Characters that XML cannot hold are written as Excel writes them (`_x000B_`). The same view gives
+the same bytes: the file contains no time.
 """
 
 from __future__ import annotations
@@ -97,19 +97,19 @@ PAIR_COLUMNS = ("left", "right", "probability", "rest", "entity_id")
 ENTITY_COLUMNS = ("entity_id", "entity_name", "confidence", "reported", "fragments")
 _MOST_PAIRS = 100_000_000
 _MOST_COLUMNS = 16_384
-"""As many as spreadsheets have."""
+"""The maximum of spreadsheets."""
 
 
 @dataclass
 class TableExporter(Exporter):
-    """A table as CSV, whose header and rows a subclass yields.
+    """A table as CSV; subclasses yield its header and rows.
 
     `kbforge.kb.view` reads the same rows, and makes tables in memory of them.
 
     Args:
-        guard_formulas: put an apostrophe before a cell that a spreadsheet would take for a formula
-            (it begins with =, +, - or @, also full-width, and is neither a number nor a phone
-            number). Set it to false for programs that want the values unchanged.
+        guard_formulas: put an apostrophe before a cell that a spreadsheet would evaluate as a
+            formula (it begins with =, +, - or @, also full-width, and is neither a number nor a
+            phone number). Set it to false for programs that want the values unchanged.
 
     """
 
@@ -244,7 +244,8 @@ class PairsExporter(TableExporter):
                     waiting.execute("INSERT INTO pair VALUES (?, ?, ?, ?)", row)
 
     def _across(self, waiting: sqlite3.Connection) -> Iterator[list[Cell]]:
-        """Each pair once, with the closest bounds: at least the larger, at most the smaller sum."""
+        """Each pair once, with the tightest bounds: the larger lower and the smaller upper
+        bound."""
         found = waiting.execute(
             "SELECT one, other, max(probability), min(probability + rest) - max(probability) "
             "FROM pair GROUP BY one, other ORDER BY one, other"
@@ -280,7 +281,7 @@ class WideExporter(TableExporter):
 def wide_rows(
     entities: Iterable[Entity], separator: str, safe: Callable[[str], str], waiting: IO[bytes]
 ) -> Iterator[Sequence[Cell]]:
-    """A header and a row per entity; KBForgeError if a spreadsheet has too few columns.
+    """A header and a row per entity; a KBForgeError if a spreadsheet has too few columns.
 
     `safe` is applied to each cell; rows wait in `waiting` for the attributes of the last entity.
     """
@@ -332,7 +333,7 @@ class WaitingRows:
 
 
 def distinct(names: Iterable[str], taken: Iterable[str], mark: str) -> list[str]:
-    """Names that differ from each other and from others: those that do not get mark and number."""
+    """Distinct names: a repeated name gets a mark and a number."""
     found = dict.fromkeys(taken)
     n_taken = len(found)
     for name in names:
@@ -372,7 +373,7 @@ def numbers(vector: Sequence[float] | None) -> str:
 OF_FRAGMENT = ("fragment", "entity_id", "entity_name", "source", "row")
 _MOST_ROWS = 1_048_576
 _MOST_CHARACTERS = 32_767
-"""Of a cell, in UTF-16 units. Excel refuses a file with more of either."""
+"""Maximum characters of a cell, in UTF-16 units, and lines; Excel refuses a file with more."""
 _BEGINNING = datetime(2000, 1, 1)
 _ESCAPED = re.compile("_(?=x[0-9A-Fa-f]{4}_)|[\x01-\x08\x0b-\x1f\ufffe\uffff]")
 _MODIFIED = re.compile(rb"(<dcterms:modified[^>]*>)[^<]*")
@@ -380,7 +381,7 @@ _MODIFIED = re.compile(rb"(<dcterms:modified[^>]*>)[^<]*")
 
 @dataclass
 class XlsxExporter(Exporter):
-    """A spreadsheet: one row an entity, and a second sheet with the fragments.
+    """A spreadsheet: one row per entity, and a second sheet with the fragments.
 
     Args:
         separator: one character between several values; within a value a backslash escapes it and
@@ -424,7 +425,7 @@ class XlsxExporter(Exporter):
 
 
 def _with_fragments(view: View, sheet: _Sheet) -> Iterator[Entity]:
-    """The entities, whose fragments go to their sheet on the way."""
+    """The entities; iterating also writes their fragments to the other sheet."""
     for entity in view.entities():
         for fragment in view.fragments(entity):
             sheet.append((fragment.id, entity.id, entity.name, fragment.source, fragment.row))
@@ -438,7 +439,7 @@ class _Sheet:
         self._sheet, self._name, self.rows = book.create_sheet(name), name, 0
 
     def append(self, row: Any) -> None:
-        """Write the next row; KBForgeError if the sheet is full, or a cell too long."""
+        """Write the next row; a KBForgeError if the sheet is full, or a cell too long."""
         if self.rows == _MOST_ROWS:
             raise KBForgeError(
                 f"a spreadsheet has at most {_MOST_ROWS:,} rows, and the sheet {self._name} needs "
@@ -448,7 +449,7 @@ class _Sheet:
         self.rows += 1
 
     def close(self) -> None:
-        """Leave no file behind, whether it was saved or something failed."""
+        """Delete the file, whether it was saved or not."""
         if not self._sheet.closed:
             self._sheet.close()
             self._sheet._writer.cleanup()

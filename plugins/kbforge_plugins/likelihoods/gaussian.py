@@ -15,14 +15,14 @@ b_n (lam_n + 1) / (a_n lam_n). With q = lam_n / (2 b_n (lam_n + 1)) its log dens
 
     lgamma(a_n + 1/2) - lgamma(a_n) + log(q / pi) / 2 - (a_n + 1/2) log(1 + (x - mu_n)^2 q)
 
-in which form the table of live clusters stores it. The prior may differ between dimensions;
+which is the form that the table of live clusters stores. The prior may differ between dimensions;
 neighbouring dimensions with equal `a` share a power, and their logs are one log of a product.
 
 *Precision.* Statistics are centred and updated by Welford's rule, because the textbook sum of
 squares minus squared sum cancels far from 0; for the same reason points are relative to the first
-one. A point leaves by the same rule backwards. The roundings of moves add up but are not amplified
-(10,000 moves of outliers 30 sigma wide leave less than 1e-9 nats), and a cluster that shrinks to
-one point has SS = 0 exactly.
+one. A point is removed by the reverse of the rule. The rounding errors of moves add up but are not
+amplified (10,000 moves of outliers 30 sigma wide leave less than 1e-9 nats), and a cluster that
+shrinks to one point has SS = 0 exactly.
 
 *Merges.* The union of two clusters has (Chan, Golub and LeVeque, 1979) n = n1 + n2 points, the
 weighted mean, and SS = SS1 + SS2 + n1 n2 / n (m1 - m2)^2.
@@ -99,7 +99,7 @@ class PlacedPoints:
 
     @classmethod
     def of(cls, model: Gaussian, fragments: Sequence[Fragment]) -> Self:
-        """The points of fragments, of which there is one at least."""
+        """The points of fragments, at least one."""
         origin = point_of(fragments[0], None)
         model.require_dimensions(len(origin))
         points = _relative(fragments, origin)
@@ -224,7 +224,7 @@ class LiveGaussian(LiveClusters):
         self._derived[:, rows] = self._derived_from(statistics)
 
     def _derived_from(self, statistics: FloatArray) -> FloatArray:
-        """What the predictive reads, a column a cluster, shape [1 + runs + 2D, k]."""
+        """The predictive's inputs, one column per cluster, shape [1 + runs + 2D, k]."""
         placed = self.placed
         dimensions, runs = len(placed.origin), placed.runs
         n, mean, squares = np.split(statistics.T, [1, 1 + dimensions])
@@ -267,7 +267,7 @@ class LiveGaussian(LiveClusters):
         self._derive(np.array([row]), self._statistics[row : row + 1])
 
     def gather(self, xs: Sequence[FloatArray], slot: int) -> None:
-        """C := all of xs, whose mean and SS are taken at once."""
+        """C := all of xs; mean and SS are computed at once."""
         if slot + 2 > self._capacity:
             self._grow(slot + 2)
         points = np.concatenate(xs, axis=1)
@@ -278,7 +278,7 @@ class LiveGaussian(LiveClusters):
         self._derive(row, self._statistics[row])
 
     def _without(self, point: FloatArray, row: int) -> FloatArray:
-        """The statistics of a row's cluster without a point that is not its last."""
+        """The statistics of a row's cluster without one of its points, not the last."""
         dimensions = len(point)
         old = self._statistics[row]
         left = float(old[0]) - 1
@@ -302,7 +302,7 @@ class LiveGaussian(LiveClusters):
         self._derive(rows, self._statistics[rows])
 
     def _united(self, others: FloatArray, one: FloatArray) -> FloatArray:
-        """The statistics of clusters [k, 1 + 2D], each with one more cluster's [1 + 2D] in it."""
+        """The statistics of clusters [k, 1 + 2D], each merged with another cluster's [1 + 2D]."""
         dimensions = len(self.placed.origin)
         n, mean, squares = others[:, :1], others[:, 1 : 1 + dimensions], others[:, 1 + dimensions :]
         apart = one[1 : 1 + dimensions] - mean
@@ -314,7 +314,7 @@ class LiveGaussian(LiveClusters):
         return both
 
     def _log_evidence(self, statistics: FloatArray) -> FloatArray:
-        """L of clusters but for -n D log(2 pi) / 2, which cancels in ratios, shape [k]."""
+        """L of clusters without -n D log(2 pi) / 2, which cancels in ratios, shape [k]."""
         placed = self.placed
         dimensions = len(placed.origin)
         n, mean = statistics[:, :1], statistics[:, 1 : 1 + dimensions]
@@ -382,7 +382,7 @@ class Gaussian(ConjugateLikelihood):
         a: shape of the inverse-gamma prior on the variance, > 0.
         b: scale of that prior, > 0.
         mu: prior mean.
-        lam: how many observations the prior mean is worth, > 0.
+        lam: weight of the prior mean, in observations, > 0.
 
     Raises:
         UsageError: a parameter out of range, or lists of different lengths.
@@ -415,7 +415,7 @@ class Gaussian(ConjugateLikelihood):
         self._dimensions = next(iter(lengths.values()), None)
 
     def require_dimensions(self, dimensions: int) -> None:
-        """Refuse vectors of another length than the lists of parameters."""
+        """Refuse vectors whose length differs from the lists of parameters."""
         if self._dimensions not in (None, dimensions):
             raise LikelihoodError(
                 f"the vectors have {dimensions} numbers, and likelihood gaussian was given "
@@ -451,7 +451,7 @@ class Gaussian(ConjugateLikelihood):
         return float((constant - a_n * np.log(b_n)).sum())
 
     def index_of_many(self) -> Projection:
-        """Vectors that lie near each other."""
+        """Vectors that are close to each other."""
         return Projection()
 
     def live_clusters(self) -> LiveGaussian:

@@ -1,19 +1,19 @@
 """The likelihood `names`: equal names are one entity.
 
-A fragment says its exact name (`kbforge.fit.hypotheses`) and nothing else. Two fragments with
-equal names are one entity with the probability q(name): of a cluster with k different names
+Only the exact name of a fragment is read (`kbforge.fit.hypotheses`). Two fragments with equal names
+are one entity with probability q(name): for a cluster with k different names
 
     L(C) = sum over names of log base + (bearers - 1) [log base + log q / (1 - q)]  -  60 (k - 1)
 
 so that at alpha 1 the odds of two equal names are q to 1 - q, and another name is practically
-impossible, and so is another fragment without a name. The rarer the name, the nearer is q to one.
-The number of other entities with a name is estimated from its words: if names are made of words by
-chance, of D different names
+impossible, and so is another fragment without a name. The rarer the name, the closer q is to one.
+The number of other entities with a name is estimated from its words: if names are random sequences
+of words, then among D different names the expected number
 
     expected(name) = D P(so many words) prod over words of P(word)
 
-are this one (words of different names, each counted once a name), and q = 1 / (1 + expected),
-within bounds: it stays above one half, as this likelihood groups equal names.
+equals this one (words of different names, each counted once per name), and q = 1 / (1 + expected),
+within bounds: it stays above one half, because this likelihood groups equal names.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Names(ConjugateLikelihood):
         self.index: CandidateIndex = self._by_name
 
     def fit(self, fragments: Sequence[Fragment]) -> None:
-        """Count the words of the names, from which the rarity of a name is estimated."""
+        """Count the words of the names; the rarity of a name is estimated from these."""
         different = {exact_name(fragment) for fragment in fragments} - {""}
         self._by_name.rarity = _Rarity.of(different, self._together)
 
@@ -88,7 +88,8 @@ class Names(ConjugateLikelihood):
         return NameTable(self._by_name.rarity)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
-        """What the equal name says, in nats; the attribute is `name`, or the first one stated."""
+        """The evidence of the equal name, in nats; the attribute is `name`, or the first one
+        stated."""
         both, without, alone = self.log_marginal([[*cluster, fragment], cluster, [fragment]])
         attribute = "name" if fragment.names else next(iter(fragment.properties), "name")
         return {attribute: float(both - without - alone)}
@@ -96,7 +97,7 @@ class Names(ConjugateLikelihood):
 
 @dataclass(frozen=True, slots=True)
 class _NameFacts:
-    """A name: its digest, log base, and what another fragment with it adds, in nats."""
+    """A name: its digest, log base, and the gain of another fragment with it, in nats."""
 
     digest: int
     log_base: float
@@ -104,7 +105,7 @@ class _NameFacts:
 
 
 class _Rarity:
-    """How rare names are: the words of the different names of a file, further ones by digest."""
+    """The rarity of names: the words of the different names of a file, further ones by digest."""
 
     def __init__(
         self,
@@ -164,7 +165,7 @@ class _Rarity:
         return found
 
     def _probability(self, name: str) -> float:
-        """q, that two fragments with this name are one entity."""
+        """q, the probability that two fragments with this name are one entity."""
         words = name.split()
         log_expected = math.log(self._total) + math.log(
             (self._lengths.get(len(words), 0) + 1) / (self._total + 1)
@@ -195,7 +196,7 @@ class NameIndex(CandidateIndex):
 
 
 class NameTable(LiveClusters):
-    """The live clusters: the names of each, and how many fragments bear them."""
+    """The live clusters: the names of each, and the number of fragments with them."""
 
     editable = mergeable = True
 

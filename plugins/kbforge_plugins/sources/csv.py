@@ -1,17 +1,17 @@
 """The csv source: streams tables of text in any encoding.
 
 The first record is the header. Fields may be quoted and then may hold line breaks; a doubled quote
-stands for one. A record that cannot be parsed (an unclosed quote swallows the rest of a file)
-costs its first line only: reading goes on with the next one.
+stands for one. A record that cannot be parsed (an unclosed quote would include the rest of a file)
+loses only its first line: reading continues with the next one.
 
-Encoding and delimiter are guessed from a bounded sample, read the same from a file and from a pipe,
-so that the same bytes always give the same answer. UTF-8 is taken wherever the sample allows it.
-Text that is neither UTF-8 nor UTF-16 is read as cp1252, which includes Latin-1, unless its bytes
-speak against a Western text: no statistics of languages, which are unsure on short tables of names.
-A byte order mark of UTF-8 has precedence over a named encoding.
+Encoding and delimiter are guessed from a bounded sample, which is the same for a file and for a
+pipe, so the same bytes always give the same result. UTF-8 is used if the sample allows it. Text
+that is neither UTF-8 nor UTF-16 is read as cp1252, which includes Latin-1, unless its bytes cannot
+be Western text. Language statistics are not used, because they are unreliable on short tables of
+names. A byte order mark of UTF-8 has precedence over a named encoding.
 
-A byte that the encoding does not know spoils its own line and no other: it becomes a character that
-UTF-8 cannot hold, and the reader that decodes the line finds it.
+A byte that is invalid in the encoding affects only its own line: it becomes a character that UTF-8
+cannot represent, and the reader that decodes the line reports it.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class _EndlessRecord(BadRecord):
 
 
 def _parse_next(lines: _Lines, delimiter: str) -> list[str] | None:
-    """The fields of the next record, None at the end; _EndlessRecord if it cannot be parsed."""
+    """The fields of the next record, None at the end; an _EndlessRecord if it cannot be parsed."""
     csv.field_size_limit(_MOST_CHARACTERS)  # another library may have changed it for the process
     # a reader of its own for each record: after an error nothing of the old state may remain
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -166,9 +166,9 @@ def _reason(error: csv.Error) -> str:
 
 
 class _Lines:
-    """The lines of a file for `csv.reader`, able to take back those of a broken record.
+    """The lines of a file for `csv.reader`; lines of a broken record can be read again.
 
-    `passed` counts the rows of nothing but delimiters, `counts` also the blank lines.
+    `passed` counts the rows with only delimiters, `counts` also the blank lines.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class _Lines:
         return b"\n".join(line for _, line in self._record)
 
     def give_back_all_but_first(self) -> None:
-        """Let the lines that a broken record swallowed be read again."""
+        """Let the lines inside a broken record be read again."""
         self._ahead.extendleft(reversed(self._record[1:]))
         del self._record[1:]
 
@@ -268,7 +268,7 @@ _ENOUGH = 8  # high bytes, before their neighbours say anything
 
 @contextlib.contextmanager
 def sampled(path: str, most: int = _SAMPLE) -> Iterator[tuple[bytes, BinaryIO]]:
-    """The first bytes of a file, unpacked, and all of it as a stream; "-" is standard input."""
+    """The first bytes of a file, uncompressed, and all of it as a stream; "-" is standard input."""
     with open_input(path) as stream:
         first, damage = bytearray(), None
         try:
@@ -282,7 +282,7 @@ def sampled(path: str, most: int = _SAMPLE) -> Iterator[tuple[bytes, BinaryIO]]:
 
 
 def guess_encoding(sample: bytes, where: str) -> str:
-    """The encoding that the first bytes of a file say; BadRecord if they are no text."""
+    """The encoding that the first bytes of a file imply; a BadRecord if they are not text."""
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
             return encoding
@@ -303,10 +303,10 @@ def guess_encoding(sample: bytes, where: str) -> str:
 
 
 def guess_delimiter(sample: bytes, encoding: str, usual: str) -> str:
-    """What stands between the columns, by the first records; `usual` is the ending's mark.
+    """The delimiter, inferred from the first records; `usual` is the one for the file ending.
 
-    It is the mark that gives most records as many fields as the header. Of equals it is the one
-    without a space behind it, then the one with more columns, then the usual one.
+    It is the character that gives most records as many fields as the header. Ties go to the one
+    without a space after it, then the one with more columns, then the usual one.
     """
     text = codecs.getincrementaldecoder(encoding)("replace").decode(sample[:_FOR_RECORDS])
     text = text.lstrip("\ufeff")
@@ -329,7 +329,7 @@ def _records(text: str, mark: str) -> Iterator[list[str]]:
 
 
 def _utf16(sample: bytes) -> str:
-    """Which UTF-16 a text without a mark is in; "" for none."""
+    """The UTF-16 variant of a text without a byte order mark; "" for none."""
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
     encoding = "utf-16-le" if odd > even else "utf-16-be"
     try:
@@ -341,7 +341,7 @@ def _utf16(sample: bytes) -> str:
 
 
 def _is_western(sample: bytes) -> bool:
-    """Whether the bytes above ASCII may be accented letters, which seldom stand side by side."""
+    """Whether the bytes above ASCII may be accented letters, which are seldom adjacent."""
     if not _NOT_IN_CP1252.isdisjoint(sample):
         return False
     high = [byte > 0x7F for byte in sample]
@@ -359,7 +359,7 @@ def described(delimiter: str, encoding: str, guessed: bool) -> str:
 
 
 def _replayed(sample: bytes, stream: BinaryIO, damage: Exception | None) -> Iterator[bytes]:
-    """The first bytes of a stream, its damage if they met some, else the rest."""
+    """The first bytes of a stream, any damage found in them, and the rest."""
     yield sample
     if damage is not None:
         raise damage
@@ -367,13 +367,13 @@ def _replayed(sample: bytes, stream: BinaryIO, damage: Exception | None) -> Iter
 
 
 _NO_TEXT = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
-"""Python's codecs of protocols and source code, which no file is in."""
+"""Python's codecs for protocols and source code, which are not encodings of files."""
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BASE = 0xDC00
 
 
 def encoding_named(name: str) -> str:
-    """The encoding's usual name; UsageError if there is no such text encoding."""
+    """The encoding's usual name; a UsageError if there is no such text encoding."""
     expected = "expected a text encoding such as cp1252, latin-1 or utf-16"
     try:
         found = codecs.lookup(name).name
@@ -386,9 +386,9 @@ def encoding_named(name: str) -> str:
 
 
 def settled(encoding: str, sample: bytes, where: str) -> str:
-    """What a named encoding is in a file that begins with these bytes.
+    """The actual encoding for a named one in a file that begins with these bytes.
 
-    A byte order mark of UTF-8 overrides it. UTF-16 and UTF-32 without a mark get a byte order:
+    A byte order mark of UTF-8 overrides it. UTF-16 and UTF-32 without a mark get a byte order: a
     BadRecord if none is certain.
     """
     if encoding == UTF8 or sample.startswith(codecs.BOM_UTF8):
@@ -408,12 +408,12 @@ def settled(encoding: str, sample: bytes, where: str) -> str:
 
 
 def as_utf8(stream: BinaryIO, encoding: str) -> BinaryIO:
-    """A stream of text in a `settled` encoding, as UTF-8; what is undecodable is no UTF-8."""
+    """A stream of text in a `settled` encoding, as UTF-8; undecodable bytes stay invalid."""
     return stream if encoding == UTF8 else stream_of(_transcoded(stream, encoding), _STEP)
 
 
 def undecodable(line: bytes, encoding: str, where: str) -> BadRecord:
-    """What is wrong with a line of `as_utf8` that is no UTF-8."""
+    """The error in a line of `as_utf8` that is not valid UTF-8."""
     if encoding == UTF8:
         try:
             decoded(line, where)
@@ -425,7 +425,7 @@ def undecodable(line: bytes, encoding: str, where: str) -> BadRecord:
 
 
 def with_hint(error: BadRecord, line: bytes) -> BadRecord:
-    """An error of the reader of JSON lines; if the text is not UTF-8, it says what to try."""
+    """An error of the reader of JSON lines; if the text is not UTF-8, it suggests what to try."""
     if error.expected != "UTF-8 text":
         return error
     return BadRecord(error.where, error.expected, f"{error.got} ({_hint(line)})")
@@ -442,7 +442,7 @@ def _is_mark(character: str) -> bool:
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
-    """Each byte that cannot be decoded as a lone surrogate."""
+    """Turns each byte that cannot be decoded into a lone surrogate."""
     assert isinstance(error, UnicodeDecodeError)
     return "".join(chr(_BASE + b) for b in error.object[error.start : error.end]), error.end
 

@@ -1,8 +1,8 @@
 """The hf source: streams Hugging Face data sets through `datasets`.
 
 An input is the name of a data set on the hub (`owner/name`), or a local file that `datasets` can
-read: json, jsonl, csv, parquet or arrow. `datasets` parses blocks of a file and gives none of a
-block with a mistake in it, so a file that it cannot parse is an error and never quarantined; the
+read: json, jsonl, csv, parquet or arrow. `datasets` parses blocks of a file and returns no rows of
+a block with an error, so a file that it cannot parse is an error and never quarantined; the
 `jsonl`, `csv` and `parquet` sources set aside single lines. Data sets that need their own program
 are refused by `datasets` itself.
 """
@@ -110,7 +110,7 @@ class HuggingFaceSource(TableSource):
 
 @contextlib.contextmanager
 def _silent_log() -> Iterator[None]:
-    """Datasets logs an error before it raises it; once is enough."""
+    """Silence the log of `datasets`, which repeats an error that it raises."""
     import datasets
 
     level = datasets.logging.get_verbosity()

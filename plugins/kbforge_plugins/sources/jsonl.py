@@ -1,8 +1,8 @@
-"""The jsonl source: JSON objects, one a line or in one array.
+"""The jsonl source: JSON objects, one per line or in one array.
 
-An object is a canonical fragment or has the REBEL/KeBAB shape; or, where an option names a key, any
-flat object: its keys are columns, as those of the other tables, and a key that an object lacks is a
-missing value. Values are texts, numbers, truth values and lists of them.
+An object is a canonical fragment or has the REBEL/KeBAB shape. If an option names a key, it may be
+any flat object: its keys are columns, like those of the other tables, and a missing key is a
+missing value. Values are texts, numbers, truth values and lists of these.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class JsonlSource(TableSource):
     """JSON lines or a JSON array; flat objects if an option names a key.
 
     Args:
-        id: key of the fragment's id; without it an id is made of the file's name and the line
-            number, or in an array the object's number.
+        id: key of the fragment's id; without it the id consists of the file's name and the line
+            number or, in an array, the object's number.
         label: key of the gold entity.
         name: key that becomes the attribute `name`.
         map: `key=attribute` pairs; an empty attribute leaves the key out. Every other key is an
             attribute of the same name.
         vector: keys of numbers that make up the fragment's vector.
         separator: text that separates several values within a string.
-        prefix: put the file's name before each id of a key, for files that share ids.
-        serial_dates: keys where a whole number of five digits is a spreadsheet's date (10000 is 18
+        prefix: prefix each id of a key with the file's name, for files that share ids.
+        serial_dates: keys whose five-digit numbers are spreadsheet dates (10000 is 18
             May 1927).
         encoding: encoding of the text, such as cp1252, latin-1 or utf-16.
 
@@ -55,7 +55,7 @@ class JsonlSource(TableSource):
         self._records = 0
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment an object; KBForgeError: none has a key that an option names."""
+        """Yield one fragment per object; a KBForgeError if none has a key that an option names."""
 
         def decide(error: BadRecord, line: bytes) -> None:
             on_bad(_advised(error, line), line)
@@ -114,7 +114,8 @@ class JsonlSource(TableSource):
 
 
 def _advised(error: BadRecord, line: bytes) -> BadRecord:
-    """An error of a fragment's reader; if the line is a flat object, it says how to read it."""
+    """An error of a fragment's reader; if the line is a flat object, it names the options to read
+    it."""
     if not error.expected.startswith("only the keys") or b'"properties"' in line:
         return error
     named = f"{option('id', 'KEY')} or {option('source.name', 'KEY')}"

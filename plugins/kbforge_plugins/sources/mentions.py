@@ -6,24 +6,25 @@ the benchmark of the main paper:
 1. A document is left out if its text ends in "refer to:", has fewer than `min_text` characters, or
    if the page's own entity is not among its mentions.
 2. Each Wikidata item among the mentions gives one fragment, `docid-Qid`, in order of first mention.
-   All its surface forms but pronouns go to `name`; without one, the fragment is left out.
+   All its surface forms except pronouns become values of `name`; without any, the fragment is left
+   out.
 3. A triple adds predicate -> object to the fragment of its subject: the predicate's English label,
-   and the object as the sentence has it ("Belgian" as well as "Belgium").
+   and the object as written in the sentence ("Belgian" as well as "Belgium").
 4. A repeat of an earlier fragment (same entity, same properties) is left out.
 
-*tweetnerd*: a tab-separated file `tweet_id phrase start end entityId score`, and no texts: these
+*tweetnerd*: a tab-separated file `tweet_id phrase start end entityId score`, without texts, which
 come from a file of hydrated tweets (`tweets=FILE`: JSON lines with `id` or `tweet_id`, and `text`;
 or two columns, tab-separated). Each row gives one fragment with the phrase as its `name` and the
-Wikidata item as its label, unless it repeats another row or says `NO_ENTITY`. Mentions `NOT FOUND`
+Wikidata item as its label, unless it repeats another row or has `NO_ENTITY`. Mentions `NOT FOUND`
 in Wikidata, or `AMBIGUOUS`, have no label (`unlinked=drop` leaves them out). A phrase that is not
-in its tweet makes a bad record; a tweet that is not in the file keeps its phrase alone.
+in its tweet is a bad record; a mention whose tweet is missing keeps only its phrase.
 
 `top=N` makes the main paper's clustering set: the distinct names of each of the N entities with the
-most distinct names (of equals, the one with more mentions), one fragment a name, in order of first
-mention. Tweets, and the names for `top`, are held in memory.
+most distinct names (ties go to the one with more mentions), one fragment per name, in order of
+first mention. Tweets, and the names for `top`, are held in memory.
 
 A sixth of REBEL's offsets are wrong, and TweetNERD's count UTF-16 code units: the spans in the
-metadata are the characters of the occurrence that is nearest to what is stated.
+metadata are those of the occurrence nearest to the stated offset.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ _PRONOUNS = frozenset({"it", "he", "she", "they", ""})
 
 
 def nearest(text: str, form: str, start: int) -> int | None:
-    """The start of the `form` nearest to `start`, of two the earlier; None if it does not occur."""
+    """The start of the `form` nearest to `start` (ties go to the earlier); None if it does not
+    occur."""
     if not form:
         return None
     before, after = text.rfind(form, 0, start + len(form)), text.find(form, start)
@@ -185,7 +187,7 @@ def _fragment(
 
 
 def _content(fragment: Fragment) -> bytes:
-    """What makes a fragment a repeat: its entity and its properties, in any order."""
+    """The key of repeated fragments: entity and properties, in any order."""
     properties = sorted((key, sorted(values)) for key, values in fragment.properties.items())
     return orjson.dumps([fragment.label, properties])
 
@@ -218,7 +220,7 @@ class TweetNerdSource(Source):
         self.counts: Counter[str] = Counter()
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment an annotated phrase, or a distinct name with `top`."""
+        """Yield one fragment per annotated phrase or, with `top`, per distinct name."""
         self.counts.clear()
         texts = None if self._tweets is None else _texts_of(self._tweets, on_bad)
         fragments = self._mentions(inputs, texts, on_bad)
@@ -332,7 +334,7 @@ def _row(line: bytes, where: str) -> _Row:
 
 
 def _texts_of(path: str, on_bad: OnBad) -> dict[str, str]:
-    """The texts of hydrated tweets; the first of an id counts."""
+    """The texts of hydrated tweets; the first one with an id counts."""
     texts: dict[str, str] = {}
     for tweet, text in read_each(located_lines(path, on_bad), _tweet, itemgetter(1), on_bad):
         texts.setdefault(tweet, text)

@@ -1,8 +1,8 @@
 """The parquet source: columnar tables, read in batches of rows.
 
-A small file may unpack to gigabytes: as one long text, as one long list of equal values, or as a
-text that a million rows share. The first two are refused, by what the file says of its columns; a
-shared text is held once, since columns of such texts stay dictionaries.
+A small file may decompress to gigabytes: as one long text, as one long list of equal values, or as
+a text that a million rows share. The first two are refused, based on the file's column metadata; a
+shared text is stored once, because columns of such texts stay dictionaries.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def rows_of(
 ) -> Iterator[tuple[list[str], Iterator[tuple[int, list[object]]]]]:
     """The columns of a Parquet file, and (row number from 1, cells) of each row.
 
-    Damage costs the rest of its row group; `on_bad` gets it. BadRecord: it is no Parquet file.
+    Damage loses the rest of its row group, and is passed to `on_bad`. BadRecord: it is not a
+    Parquet file.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -77,7 +78,8 @@ def rows_of(
 
 
 def _shared_texts(metadata: Any) -> list[str]:
-    """The columns of texts, not in lists, that take fewer bytes than their texts' lengths do."""
+    """The text columns, outside lists, that take fewer bytes than the sum of their texts'
+    lengths."""
     groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
     out = []
     for place in range(metadata.num_columns):
@@ -94,7 +96,7 @@ def _shared_texts(metadata: Any) -> list[str]:
 
 
 def _require_bounded(metadata: Any, name: str) -> None:
-    """Refuse a table of which a column unpacks to far more than it is packed to."""
+    """Refuse a table with a column that decompresses to far more than its compressed size."""
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
             packed, size, values = (
@@ -120,7 +122,7 @@ def _all_rows(parquet: Any, name: str, on_bad: OnBad) -> Iterator[tuple[int, lis
 
 @contextlib.contextmanager
 def seekable(path: str) -> Iterator[Any]:
-    """The file open for reading at any place."""
+    """The file, open for random access."""
     if path != "-":
         try:
             with open(path, "rb") as file:
@@ -138,7 +140,7 @@ def seekable(path: str) -> Iterator[Any]:
 def _numbered_rows(
     table: Any, group: int, first: int, name: str, on_bad: OnBad
 ) -> Iterator[tuple[int, list[object]]]:
-    """(row number, cells) of one row group; damage costs the rest of the group, not of the file."""
+    """(row number, cells) of one row group; damage loses the rest of the group, not of the file."""
     import pyarrow as pa
 
     described = table.metadata.row_group(group)
@@ -164,8 +166,8 @@ def _numbered_rows(
 def _rows(batch: Any) -> Iterator[list[object]]:
     """The rows of a record batch as Python values.
 
-    A string that is not UTF-8, which Parquet does not check, becomes bytes and spoils only its row;
-    a date that Python lacks does likewise.
+    A string that is not UTF-8, which Parquet does not check, becomes bytes and affects only its
+    row; so does a date that Python cannot represent.
     """
     try:
         columns = [_values(column) for column in batch.columns]

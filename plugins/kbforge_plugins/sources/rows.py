@@ -1,13 +1,13 @@
-"""Turns rows of a table into fragments; what the sources of tables share.
+"""Turns rows of a table into fragments; the shared code of table sources.
 
-Every column is an attribute of its own name, except the columns of the id, the label and the
-vector; `column=attribute` renames one, and `column=` leaves it out. Cells may be text, numbers,
-dates or lists of them; empty cells, null and NaN are missing values, and so are the texts of `NULL`
-in attributes and labels. A row without a value beside its id is a bad record.
+Every column is an attribute with its name, except the columns of the id, the label and the vector;
+`column=attribute` renames a column, and `column=` leaves it out. Cells may be text, numbers, dates
+or lists of these; empty cells, null, NaN and, in attributes and labels, the texts in `NULL` are
+missing values. A row with only an id is a bad record.
 
-Tables are read as people have them: a column whose name is there already gets a number, one without
-a name is called by its place, and rows without any text are left out; counts say how many. Ids come
-from a column called id if that is safe, which takes a first reading of the files.
+Irregular tables are accepted: a repeated column name gets a number, a column without a name is
+named by its position, and blank rows are left out; counts report all of these. Ids come from a
+column called id if that is safe, which requires reading the files twice.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ NULL = (
     *("unknown", "Unknown", "UNKNOWN", "none", "None", "null", "NULL", "(null)"),
     *("nan", "NaN", "n/a", "N/A", "#N/A", "undefined", "?", "-", "--"),
 )
-"""What programs and people write where they know nothing.
+"""Common spellings of missing values.
 
-The spelling counts, since names come near: Nan is a province of Thailand, Null a surname, NA the
-code of Namibia (41 of its 42 occurrences in the data that the project is measured on, the other
-one being an institute) and also what R writes: whoever has it there adds it.
+Case matters, because some names are similar: Nan is a province of Thailand, Null a surname, NA the
+code of Namibia (41 of its 42 occurrences in the project's test data, the other one being an
+institute) and also what R writes: add it if your data use it.
 """
 _SERIAL = re.compile(r"[1-9]\d{4}(\.\d{1,15})?", re.ASCII)
 BLANK = "blank rows left out"
-"""What counts call rows without any text."""
+"""The name in counts for rows without any text."""
 _RENAMED = {
     True: "columns numbered, whose names are there already",
     False: "columns without a name called by their place",
@@ -59,9 +59,9 @@ class TableSource(Source):
     """Rows with named columns; subclasses read the rows of a format, and may add options.
 
     Args:
-        id: column of the fragment's id, or none: an id is then made of file name and row number.
-            The default is a column called id or _id if every row has a value there of its own, and
-            else none.
+        id: column of the fragment's id, or none: the id then consists of file name and row number.
+            The default is a column called id or _id if its values are unique and complete,
+            otherwise none.
         label: column of the gold entity.
         name: column that becomes the attribute `name`.
         map: `column=attribute` pairs; an empty attribute leaves the column out. Every other column
@@ -71,8 +71,8 @@ class TableSource(Source):
         null: texts that mean a missing value, separated by commas; empty for none. The default is
             what most programs write: unknown, none, null, nan, n/a, undefined, ?, - and --, in
             their usual spellings (but not NA and Nan, which are names too).
-        prefix: put the file's name before each id of a column, for files that share ids.
-        serial_dates: columns where a whole number of five digits is a spreadsheet's date (10000 is
+        prefix: prefix each id of a column with the file's name, for files that share ids.
+        serial_dates: columns whose five-digit numbers are spreadsheet dates (10000 is
             18 May 1927).
 
     """
@@ -107,13 +107,13 @@ class TableSource(Source):
 
     @property
     def named(self) -> list[str]:
-        """The columns that the options name, each once."""
+        """The columns named by options, each once."""
         ids = [column for column in (self.id, self.label) if column]
         others = (*(self.vector or ()), *self.renamed, *(self.serial_dates or ()))
         return list(dict.fromkeys((*ids, *others)))
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment a row."""
+        """Yield one fragment per row."""
         if self.finds_ids and self.id == "":
             self._find_ids(inputs)
         yield from self._read_tables(inputs, on_bad)
@@ -126,7 +126,7 @@ class TableSource(Source):
             yield from self.read_table(path, table_name(path, names, stems), on_bad)
 
     def _find_ids(self, inputs: Sequence[str]) -> None:
-        """Take the ids of a column called id if each row of the files has one of its own there."""
+        """Use the ids of a column called id if they are unique and complete in the files."""
         self.ids, self._no_ids = None, ""
         if not all(path != "-" and Path(path).is_file() for path in inputs):
             return  # they cannot be read twice
@@ -141,7 +141,7 @@ class TableSource(Source):
     def reader(
         self, columns: Sequence[str], where: str, table: TableName, has_header: bool = False
     ) -> RowReader:
-        """What makes fragments of the rows of a table; `has_header`: columns are its first row."""
+        """The converter of a table's rows; `has_header`: the first row has the column names."""
         if self.seen is not None:
             likely = [c for c in columns if _is_id(c) and c not in self.named]
             if len(likely) != 1 or self.ids not in (None, likely[0]):
@@ -157,7 +157,7 @@ class TableSource(Source):
         source: str | None,
         on_bad: OnBad,
     ) -> Iterator[Fragment]:
-        """Yield one fragment a row of a table in memory; `where` is what errors call the table."""
+        """Yield one fragment per row of a table in memory; errors name the table `where`."""
         self.counts.clear()
         self.taken.clear()
         reader = self.reader(columns, where, TableName(source, "row"))
@@ -166,12 +166,12 @@ class TableSource(Source):
 
     @abstractmethod
     def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment a row of an input."""
+        """Yield one fragment per row of an input."""
 
     def read_row(
         self, reader: RowReader, cells: Sequence[object], number: int, where: str, on_bad: OnBad
     ) -> Iterator[Fragment]:
-        """Yield the fragment of a row, none if the row is bad and `on_bad` returns."""
+        """Yield the fragment of a row; none if the row is bad and `on_bad` returns."""
         self.where = where
         try:
             fragment = reader.fragment(cells, number, where)
@@ -182,7 +182,7 @@ class TableSource(Source):
             yield fragment
 
     def summary(self, columns: Sequence[str]) -> str:
-        """How many columns there are, and where the ids come from."""
+        """The number of columns, and the origin of the ids."""
         if self.ids is not None:
             ids = f'ids from the column "{quoted(self.ids, 40)}"'
             if not self.id:
@@ -197,7 +197,7 @@ class TableSource(Source):
 
 
 class _NoIds(Exception):
-    """Why no column can have the ids."""
+    """Why no column is used for the ids."""
 
 
 def _is_id(column: str) -> bool:
@@ -205,14 +205,14 @@ def _is_id(column: str) -> bool:
 
 
 class TableName(NamedTuple):
-    """What a table is called."""
+    """The name of a table."""
 
     name: str | None  # of the file: the source of its fragments; a table in memory may have none
     stem: str  # of the ids that are minted
 
 
 def table_name(path: str, names: Counter[str], stems: Counter[str]) -> TableName:
-    """What a file is called; of equal names, later ones get `~2`, `~3`."""
+    """The name of a file; repeated names get `~2`, `~3`."""
     name = called(path) if path == "-" else PurePath(path).name or path
     plain = "stdin" if path == "-" else name
     for suffix in _PACKED:
@@ -228,9 +228,9 @@ def _distinct(seen: Counter[str], name: str) -> str:
 class RowReader:
     """A source's options applied to one table, whose columns are known by their index.
 
-    The source's counts get what was left out, renamed, or taken for missing or for a date; `where`
-    is the header, which `has_header` says is the table's first row. BadRecord: a column that the
-    options name is missing.
+    The source's counts record what was left out, renamed, or read as missing or as a date; `where`
+    is the header, which is the table's first row with `has_header`. BadRecord: a column named by an
+    option is missing.
     """
 
     def __init__(
@@ -271,15 +271,16 @@ class RowReader:
     def fragment(
         self, cells: Sequence[object], number: int, where: str, row: int | None = None
     ) -> Fragment | None:
-        """The fragment of a row of one value a column; None for a blank row or a repeated header.
+        """The fragment of a row with one value per column; None for a blank row or a repeated
+        header.
 
-        While the column of ids is looked for, there are no fragments. BadRecord: the row breaks a
-        law of `Fragment`. _NoIds: the column that is looked at cannot have the ids.
+        While the id column is being checked, there are no fragments. BadRecord: the row breaks a
+        law of `Fragment`. _NoIds: the checked column cannot have the ids.
 
         Args:
-            number: of the row; with the table's stem it is the id if no column holds one.
+            number: of the row; with the table's stem it forms the id if no column has one.
             where: `file:line` or `file:row`, for errors.
-            row: where the row begins in the file, if that is not its number.
+            row: where the row begins in the file, if it differs from its number.
         """
         if self._is_left_out(cells):
             return None
@@ -304,7 +305,7 @@ class RowReader:
         return Fragment.from_json(record, where)
 
     def widen(self, width: int) -> None:
-        """Have as many columns as a row has cells; those beyond the header have no names."""
+        """Extend the columns to a row's cells; columns beyond the header have no names."""
         beyond = [""] * (width - len(self.columns))
         names = _distinct_names([*self.columns, *beyond], Counter())
         first = len(self.columns)
@@ -356,7 +357,7 @@ class RowReader:
         return True
 
     def _date(self, text: str, index: int) -> str:
-        """The date that a spreadsheet's number means, if the column has such dates."""
+        """The date of a spreadsheet's number, if the column has such dates."""
         if index in self._serial_dates:
             if _SERIAL.fullmatch(text):
                 self._counts["serial numbers of spreadsheets read as dates"] += 1
@@ -380,7 +381,7 @@ def row_json(columns: Sequence[str], cells: Sequence[object]) -> bytes:
 
 
 def _distinct_names(given: Sequence[str], counts: Counter[str]) -> list[str]:
-    """The names of columns: an empty one is its place, one that is there already is numbered."""
+    """The names of columns: an empty name becomes its position, a repeated name gets a number."""
     names: list[str] = []
     seen, taken, repeats = set[str](), set(given), Counter[str]()
     changed: dict[bool, list[str]] = {True: [], False: []}
@@ -400,7 +401,7 @@ def _distinct_names(given: Sequence[str], counts: Counter[str]) -> list[str]:
 
 
 def _is_there(cell: object) -> bool:
-    """Whether a cell says anything."""
+    """Whether a cell has a value."""
     if isinstance(cell, str):
         return bool(cell.strip())
     return cell is not None and cell != [] and cell == cell  # NaN is not itself
@@ -408,7 +409,7 @@ def _is_there(cell: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableValue:
-    """A value that Python cannot hold, such as a timestamp of the year 146,138,514,283."""
+    """A value that Python cannot represent, such as a timestamp of the year 146,138,514,283."""
 
     text: str
 
@@ -420,7 +421,7 @@ def _require_readable(cell: object, where: str, column: str) -> None:
 
 
 def _texts_of(cell: object, separator: str | None, where: str, column: str) -> Iterator[str]:
-    """The values of a cell as texts, stripped; none for a missing one."""
+    """The values of a cell as texts, stripped; empty for a missing one."""
     match cell:
         case None:
             return
@@ -447,7 +448,7 @@ def _texts_of(cell: object, separator: str | None, where: str, column: str) -> I
 
 
 def _serial_date(days: float) -> str:
-    """The date that is so many days behind the spreadsheets' origin, with a time if it has one."""
+    """The date this many days after the spreadsheets' origin, with a time if it has one."""
     moment = _BEFORE_ALL + datetime.timedelta(seconds=round(days * 86_400))
     is_date = days == int(days)
     return moment.date().isoformat() if is_date else moment.isoformat()

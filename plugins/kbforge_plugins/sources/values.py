@@ -1,12 +1,12 @@
 """Streams the JSON values of a file, and reads their fields.
 
-A file whose text begins with `[`, or whose first line is `{` alone, is read as a stream of values:
-the elements of arrays, and whatever else there is. An array that is `[`, one element a line, and
-`]`, as dumps are, is read line by line, which is faster, and so are JSON lines, which every other
-file is. Memory holds one value and a window of text, whatever the file's size and layout.
+A file whose text begins with `[`, or whose first line is only `{`, is read as a stream of values:
+the elements of arrays, and other values. An array in the form of `[`, one element per line, and
+`]`, as in dumps, is read line by line, which is faster; so are JSON lines, the format of every
+other file. Memory holds one value and a window of text, whatever the file's size and layout.
 
-A value that is no JSON costs itself alone where the values begin on lines of their own, indented
-alike, as all programs write arrays that are not on one line; else it costs the rest of the file.
+An invalid value loses only itself if values begin on separate lines with the same indentation, as
+all programs write multi-line arrays; otherwise it loses the rest of the file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class JsonValue(NamedTuple):
 
 
 def json_values(path: str, on_bad: OnBad, encoding: str = UTF8) -> Iterator[JsonValue]:
-    """The values of a file; a bad one goes to `on_bad`, and so does a damaged or truncated file.
+    """The values of a file; bad values and damaged or truncated files are passed to `on_bad`.
 
     KBForgeError: the file cannot be opened.
     """
@@ -80,14 +80,14 @@ def read_values(
 
 
 def object_of(value: object, where: str, field: str) -> Mapping[str, Any]:
-    """A value that has to be an object; `field` is its path, for the BadRecord."""
+    """A value that must be an object; `field` is its path, for the BadRecord."""
     if not isinstance(value, dict):
         raise BadRecord(where, "a JSON object", shown(value), field)
     return value
 
 
 def list_in(fields: Mapping[str, Any], key: str, where: str) -> list[object]:
-    """A field that has to be a list."""
+    """A field that must be a list."""
     value = fields.get(key)
     if not isinstance(value, list):
         raise BadRecord(where, "a list", shown(value), key)
@@ -97,7 +97,7 @@ def list_in(fields: Mapping[str, Any], key: str, where: str) -> list[object]:
 def text_in(
     fields: Mapping[str, Any], key: str, where: str, parent: str, default: str | None = None
 ) -> str:
-    """A field that has to be a string; without a default it has to be there."""
+    """A field that must be a string; without a default it is required."""
     value = fields.get(key)
     if value is None and default is not None:
         return default
@@ -127,7 +127,7 @@ def _unclosed(name: str, line: int) -> BadRecord:
 
 
 def _explained(error: BadRecord, raw: bytes, encoding: str) -> BadRecord:
-    """An error that says, if it is about a byte, what its encoding or another would make of it."""
+    """An error which, if it is about a byte, suggests an encoding."""
     if error.expected != "UTF-8 text" or encoding == UTF8:
         return with_hint(error, raw)
     return undecodable(raw, encoding, error.where)
@@ -169,7 +169,7 @@ class _EndlessValue(BadRecord):
 
 
 class _Window:
-    """The part of a file's text that is being read; `at` is the place in `text`."""
+    """The part of a file's text that is being read; `at` is the position in `text`."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self._stream, self.name = stream, name
@@ -180,12 +180,12 @@ class _Window:
         self._indent = ""  # of the lines on which values begin
 
     def advance(self, to: int) -> None:
-        """Pass over text."""
+        """Skip text."""
         self.line += self.text.count("\n", self.at, to)
         self.at = to
 
     def next_character(self) -> str:
-        """The character behind blanks and commas; "" at the end."""
+        """The character after blanks and commas; "" at the end."""
         passed = 0
         while True:
             match = _BETWEEN.match(self.text, self.at)
@@ -208,7 +208,7 @@ class _Window:
         return self.text[self.at]
 
     def value(self, where: str) -> bytes:
-        """The text of the value that begins here, and pass over it; _EndlessValue."""
+        """The text of the value that begins here, which is then skipped; or an _EndlessValue."""
         end = self._end_of_value(where)
         raw = self.text[self.at : end].encode(errors=_BYTES)
         self.advance(end)
@@ -234,13 +234,13 @@ class _Window:
                 raise self.cut(where)
 
     def cut(self, where: str) -> _EndlessValue:
-        """The error about a value that the end of the file cuts."""
+        """The error about a value that is truncated by the end of the file."""
         if self.damage is None:
             return _EndlessValue(where, "a whole JSON value", "the end of the file")
         return _EndlessValue(where, "a whole file", damage_of(self.damage))
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
-        """Whether an error may be about text that ends too early, not about what is there."""
+        """Whether an error may be caused by truncated text rather than its content."""
         if error.msg.startswith("Unterminated string"):
             return True
         near = 0 if self._has_ended and self.damage is None else _NEAR_END
@@ -251,9 +251,9 @@ class _Window:
         return f"invalid JSON on line {line} ({quoted(error.msg).lower()})"
 
     def skip_broken(self) -> tuple[bytes, bool]:
-        """Go on with the next line that begins as lines with values do.
+        """Continue with the next line that begins like lines with values.
 
-        Returns what was passed over, and whether there is such a line.
+        Returns the skipped text, and whether there is such a line.
         """
         skipped, length, passed = [], 0, 0
         begins = re.compile(f"\n(?={re.escape(self._indent)}[{{\\[])")
@@ -276,7 +276,7 @@ class _Window:
         return raw, match is not None
 
     def _more(self) -> bool:
-        """Read as much again as is held; False at the end."""
+        """Read as much again as is in memory; False at the end."""
         if self._has_ended:
             return False
         held = self.text[self.at :]

@@ -1,13 +1,13 @@
 """The xlsx source: streams one sheet of a spreadsheet.
 
-The first row that is not empty is the header. A formula is what it gave when the file was last
-saved; dates are ISO 8601, whole numbers have no point, and a spreadsheet's error (#N/A, #DIV/0!)
+The first row that is not empty is the header. A formula has its value from when the file was last
+saved; dates are ISO 8601, integers have no decimal point, and a spreadsheet's error (#N/A, #DIV/0!)
 is a missing value.
 
-A small file may unpack to terabytes. So everything that the parser gets is counted as it is
-unpacked, whatever the file says of its sizes: bytes, rows, what one row or one string has, and how
-much smaller the packed file is. Entities are refused. Rows and strings are parsed one at a time;
-of a million rows only their strings are held.
+A small file may decompress to terabytes. So all input to the parser is counted as it is
+decompressed, regardless of the sizes stated in the file: bytes, rows, the content of a row or a
+string, and the compression ratio. Entities are refused. Rows and strings are parsed one at a time;
+even of a million rows memory holds only their strings.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class XlsxSource(TableSource):
 
 
 def _plain(value: object) -> object:
-    """A cell as other tables have it."""
+    """A cell in the form of other tables."""
     match value:
         case str():
             return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), value)
@@ -143,9 +143,9 @@ def _column(cell: object) -> str:
 
 
 class _Book:
-    """A workbook: its parts, which are counted, and what they have in common.
+    """A workbook: its parts, whose sizes are counted, and shared data.
 
-    Any exception: the file is no workbook; `_guarded` makes it a BadRecord.
+    Any exception means that the file is not a workbook; `_guarded` makes it a BadRecord.
     """
 
     def __init__(self, file: Any, name: str) -> None:
@@ -196,7 +196,7 @@ _TEXTS = (f"{{{_NAMESPACE}}}t", f"{{{_NAMESPACE}}}r/{{{_NAMESPACE}}}t")
 
 
 def _elements(part: _CountedPart, name: str) -> Iterator[Element]:
-    """Each element of a name, a row or a string, alone: nothing of the others is kept."""
+    """Each element of a name, a row or a string, alone; nothing of the others is kept."""
     wanted, depth, found = f"{_NAMESPACE}}}{name}", 0, list[Element]()
     builder = TreeBuilder()
     parser = expat.ParserCreate(namespace_separator="}")
@@ -235,24 +235,24 @@ def _elements(part: _CountedPart, name: str) -> Iterator[Element]:
 
 
 def _text(element: Element) -> str:
-    """The text of a string, plain or in pieces of several styles; how it sounds is left out."""
+    """The text of a string, plain or in pieces of several styles, without phonetic text."""
     return "".join(piece.text or "" for path in _TEXTS for piece in element.findall(path))
 
 
 class _CountedArchive(zipfile.ZipFile):
-    """A zip file whose parts unpack to no more than those of spreadsheets do."""
+    """A zip file whose parts decompress to no more than those of spreadsheets."""
 
     def __init__(self, file: Any, name: str) -> None:
         self.packed, self.name = _CountedFile(file), name
         super().__init__(self.packed)
 
     def open(self, name: Any, mode: Any = "r", pwd: Any = None, *, force_zip64: Any = False) -> Any:
-        """A part; reading it raises a BadRecord where it is too large."""
+        """A part; reading it raises a BadRecord if it is too large."""
         part = super().open(name, mode, pwd, force_zip64=force_zip64)
         return _CountedPart(part, self, str(name).lower().startswith(_SHEETS))
 
     def count_sheets(self) -> None:
-        """Read the sheets, to find out what is too large before it is parsed, which is slow."""
+        """Read the sheets to check sizes before parsing, which is slow."""
         for name in self.namelist():
             if name.lower().startswith(_SHEETS) and name.lower().endswith(".xml"):
                 with self.open(name) as part:
@@ -261,7 +261,7 @@ class _CountedArchive(zipfile.ZipFile):
 
 
 class _CountedFile:
-    """A file that counts the bytes that are read."""
+    """A file that counts the bytes read."""
 
     def __init__(self, file: Any) -> None:
         self._file, self.count = file, 0
@@ -275,7 +275,7 @@ class _CountedFile:
 
 
 class _CountedPart:
-    """A part that is counted as it is unpacked, because what the file says of it may be a lie."""
+    """A part, counted as it is decompressed, because the size stated in the file may be wrong."""
 
     def __init__(self, stream: Any, archive: _CountedArchive, is_sheet: bool) -> None:
         self._stream, self._archive, self._before = stream, archive, archive.packed.count
@@ -310,7 +310,7 @@ class _CountedPart:
         return b"".join(pieces)
 
     def _count_rows(self, data: bytes) -> None:
-        """Count rows and strings, each of which is done with when the next one begins."""
+        """Count rows and strings, each of which is finished when the next one begins."""
         text, last, at = self._tail + data, 0, 0
         for found in _MARKER.finditer(text):
             mark, last = found[0], found.end()
@@ -337,7 +337,7 @@ class _CountedPart:
 
 @contextlib.contextmanager
 def _guarded(where: str) -> Iterator[None]:
-    """What the library raises in this block becomes a BadRecord; its warnings are of no use."""
+    """Turn the library's errors in this block into BadRecords, and ignore its warnings."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

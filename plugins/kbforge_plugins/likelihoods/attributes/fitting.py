@@ -5,29 +5,29 @@
     repeat: cluster the sample greedily; from its clusters learn the rates, how many entities
             have each value, and alpha
 
-Clusters are not labels, so two thirds of every weight are the prior's (`AttributeRates.prior`). The
-sample is chosen by hashes of the fragments' ids: the order of the fragments changes nothing.
+Clusters are not labels, so two thirds of every weight come from the prior (`AttributeRates.prior`).
+The sample is chosen by hashes of the fragments' ids, so the order of the fragments does not matter.
 
-*Rates.* Hidden are each cluster's true value, how often each value was drawn afresh (a value seen
-n times with a = c G(u|v) is drawn afresh a (psi(a + n) - psi(a)) times on average, as tables of the
-Chinese restaurant, Antoniak 1974), and the component of each fresh draw. Given their expectations,
-the weights are the components' shares of the fresh draws, and c solves a fixed point: fresh draws =
-c (psi(c + n) - psi(c)) summed over clusters (Minka 2000).
+*Rates.* The hidden variables are each cluster's true value, the number of fresh draws of each value
+(a value seen n times with a = c G(u|v) is drawn afresh a (psi(a + n) - psi(a)) times on average,
+like tables of the Chinese restaurant, Antoniak 1974), and the component of each fresh draw. Given
+their expectations, the weights are the components' shares of the fresh draws, and c solves a fixed
+point: fresh draws = c (psi(c + n) - psi(c)) summed over clusters (Minka 2000).
 
-*Discounts* make an agreement worth less where other attributes agree already. Two products of one
-line share brand, words of the title and often the price. Near misses show how often: records of
-different clusters with a rare key of another attribute in common. With
+*Discounts* reduce the weight of an agreement if other attributes agree already. Two products of one
+line share brand, words of the title and often the price. Near misses, records of different clusters
+that share a rare key of another attribute, show how often. With
 
     q = share of near misses that agree on the attribute
     m = share of pairs of one cluster that do
     e = mean evidence of such an agreement, in nats
 
-the evidence is multiplied by the discount d with q exp(d e) = 1, as the mean of a likelihood ratio
-is 1 among pairs that do not match. One pair of records votes for a pair of clusters.
+the evidence is multiplied by the discount d with q exp(d e) = 1, because the mean of a likelihood
+ratio is 1 among pairs that do not match. Each pair of clusters counts with one pair of records.
 
 Some near misses are entities that were split: these agree on all attributes nearly as often as
-pairs of one cluster do, while dependence raises q of some only. So the lower quartile of q / m
-estimates the share of split entities, and m times as much is first subtracted from every q.
+pairs within a cluster, while dependence raises q only for some. So the lower quartile of q / m
+estimates the share of split entities, and this share times m is first subtracted from every q.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ def learn_rates(
     prior_weight: float = 0.0,
     rounds: int = _ROUNDS,
 ) -> AttributeRates:
-    """The most probable rates given each cluster's values; the prior is worth a few draws.
+    """The most probable rates given each cluster's values; the prior counts as a few draws.
 
-    `prior_weight` is additional weight of the prior, in draws for each draw of the data. At most
-    `rounds` rounds of expectation maximisation are made.
+    `prior_weight` is additional weight of the prior, in draws per draw of the data. Expectation
+    maximisation takes at most `rounds` rounds.
     """
     clusters = [c for c in clusters if sum(c.values()) > 1]
     if not clusters:
@@ -126,7 +126,7 @@ def learn_rates(
 
 
 class _ClusterCells:
-    """All clusters, flat: a cell for each cluster, true value v (a row) and value u of it."""
+    """All clusters, flat: a cell for each cluster, true value v (a row) and value u in it."""
 
     def __init__(self, vocabulary: Vocabulary, clusters: Sequence[Counts]) -> None:
         kept = [_most_seen(counts) for counts in clusters]
@@ -149,7 +149,7 @@ class _ClusterCells:
         self.sizes = np.array([sum(counts.values()) for counts in kept], dtype=float)
 
     def expected(self, weights: FloatArray, concentration: float) -> tuple[FloatArray, float]:
-        """Expected fresh draws by component, shape [components], and in all."""
+        """Expected fresh draws by component, shape [components], and in total."""
         mixed = np.maximum(self._parts @ weights, _SMALLEST)
         a = concentration * mixed
         log_rows = self._log_base + np.add.reduceat(_log_rising(a, self._count), self._row_start)
@@ -182,7 +182,7 @@ def _log_rising(a: FloatArray, n: FloatArray) -> FloatArray:
 
 
 def _tables(a: FloatArray, n: FloatArray) -> FloatArray:
-    """Expected fresh draws of a value seen n times; a (psi(a + n) - psi(a)) without its 0/0."""
+    """Expected fresh draws of a value seen n times: a (psi(a + n) - psi(a)), safe for a = 0."""
     return np.where(n == 1, 1.0, a * (digamma(a + n) - digamma(a)))
 
 
@@ -205,7 +205,8 @@ _LEAST_DISCOUNT = 0.1
 def discounts_of(
     urns: Sequence[Urns], records: Sequence[Record], clusters: Sequence[Cluster]
 ) -> list[float]:
-    """The discount of each attribute's evidence, above 0 and at most 1; the urns have none."""
+    """The discount of each attribute's evidence, above 0 and at most 1; the urns are not discounted
+    yet."""
     apart = [_Votes() for _ in urns]
     for i, j, shared in _near_misses(urns, records, clusters):
         _vote(apart, urns, records[i], records[j], shared)
@@ -227,14 +228,14 @@ def discounts_of(
 
 
 class _Votes:
-    """Pairs of records that both state an attribute; the evidence of those that agree, in nats."""
+    """Pairs of records that both state an attribute; the evidence of agreeing ones, in nats."""
 
     def __init__(self) -> None:
         self.all = self.agreeing = 0
         self.evidence = 0.0
 
     def discount(self, split: float) -> float:
-        """The discount, without this share of all pairs, which agree as one entity."""
+        """The discount, after removing this share of all pairs, which agree as one entity."""
         if self.all < _FEWEST_VOTES or not self.agreeing:
             return 1.0
         mean = self.evidence / self.agreeing
@@ -297,7 +298,7 @@ _START_SIZE = 2.0  # fragments of an entity, as a first guess
 
 @dataclass(frozen=True, slots=True)
 class FittedAttributes:
-    """What was learned."""
+    """The learned vocabularies and rates."""
 
     vocabularies: dict[str, Vocabulary]
     rates: Rates
@@ -308,7 +309,8 @@ class FittedAttributes:
 def vocabularies_of(
     fragments: Sequence[Fragment], kinds: dict[str, Kind] | None = None
 ) -> dict[str, Vocabulary]:
-    """Every attribute's values, its kind given or told by them; of very many the commonest."""
+    """Every attribute's values, its kind given or inferred; the most common ones if there are very
+    many."""
     counts = counts_of(fragments)
     common = sorted(counts, key=lambda a: (-counts[a].total(), a))[:_MOST_ATTRIBUTES]
     found = kinds_of({a: counts[a] for a in common})
@@ -321,7 +323,7 @@ def vocabularies_of(
 
 
 def _said(fragments: Sequence[Fragment], kinds: Mapping[str, Kind]) -> list[dict[str, str]]:
-    """By fragment, the values that it states, as they are read."""
+    """For each fragment, its normalised values."""
     known: dict[tuple[str, tuple[str, ...]], str] = {}
     said = []
     for fragment in fragments:
@@ -344,7 +346,7 @@ def fit_unlabelled(
     model: ModelOf,
     given: Rates | None = None,
 ) -> FittedAttributes:
-    """Learn from the fragments that will be clustered, at least one; given rates stay."""
+    """Learn from the fragments to be clustered, at least one; given rates stay."""
     drawn = neighbourhoods(fragments, index, _SAMPLE, _digest)
     seeds, sample = drawn.seeds, drawn.fragments
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
@@ -389,11 +391,12 @@ def fit_labelled(
 
 
 def most_entities(contents: Contents) -> float:
-    """The maximum number of entities that is believed, whatever a clustering says: D / (n / D).
+    """The maximum plausible number of entities, whatever the clustering: D / (n / D).
 
-    Each of the D different contents of n fragments is stated n / D times, and an entity is taken to
-    have as many different ones. Without the bound, a grouping that leaves bare names alone would
-    confirm itself: with an alpha above n no agreement on one attribute outweighs a new entity.
+    Each of the D different contents of n fragments is stated n / D times on average, and an entity
+    is assumed to have as many different contents. Without the bound, a grouping that leaves bare
+    names alone would confirm itself: with an alpha above n no agreement on one attribute outweighs
+    a new entity.
     """
     return contents.different**2 / contents.fragments
 
@@ -401,9 +404,10 @@ def most_entities(contents: Contents) -> float:
 def _counted_by_content(
     vocabularies: dict[str, Vocabulary], contents: Contents
 ) -> dict[str, Vocabulary]:
-    """The vocabularies with fragments that state the same counted once.
+    """The vocabularies with identical fragments counted once.
 
-    Otherwise a bare name of fifty fragments looks common, and the fifty stay apart in every round.
+    Otherwise a bare name of fifty fragments looks common, and the fifty stay separate in every
+    round.
     """
     counts = contents.counts()
     return {
@@ -417,10 +421,10 @@ def counted_by_entity(
     records: Sequence[Record],
     clusters: Sequence[Cluster],
 ) -> dict[str, Vocabulary]:
-    """The vocabularies with each value counted once an entity, as far as the clusters tell.
+    """The vocabularies with each value counted once per entity, as far as the clusters show.
 
-    The base distribution is of the true values of entities. Values outside the clusters are counted
-    as others are on average; an entity's variants of a title are counted once together.
+    The base distribution is over the true values of entities. Values outside the clusters get the
+    average count of others; an entity's variants of a title count once together.
     """
     titles = [vocabulary.kind == "title" for vocabulary in vocabularies.values()]
     of_records: list[Counter[int]] = [Counter() for _ in vocabularies]
@@ -451,7 +455,7 @@ def rates_of(
     clusters: Sequence[Cluster],
     prior_weight: float = 0.0,
 ) -> dict[str, AttributeRates]:
-    """Each attribute's rates from clusters of records; `prior_weight` is `learn_rates`'s."""
+    """Each attribute's rates from clusters of records; `prior_weight` as in `learn_rates`."""
     held: list[list[Counts]] = [[] for _ in vocabularies]
     for cluster in clusters:
         of_cluster: dict[int, Counts] = {}
@@ -485,7 +489,7 @@ def discounted(
 
 
 def concentration_for(fragments: int, entities: float) -> float:
-    """The alpha under which so many fragments are expected to form so many entities."""
+    """The alpha under which this many fragments are expected to form this many entities."""
     from scipy.optimize import brentq  # .2 s to import, which a kept model does not need
 
     low, high = -10.0, 30.0

@@ -1,19 +1,19 @@
 """The likelihood `attributes`: learns from unlabelled records.
 
-Every attribute of an entity has a true value; a record's value is a copy of it, a slip of the pen,
-a variant that shares something with it, or unrelated. The family is Copas and Hilton's hit-miss
-model (1990) as Steorts (2015) and Marchant et al. (2021) use it for entity resolution, with
-records that repeat each other's variants (`urn`). Attributes are independent given the entity, and
-a missing value says nothing:
+Every attribute of an entity has a true value; a record's value is a copy of it, a typo, a variant
+that shares something with it, or unrelated. The family is Copas and Hilton's hit-miss model (1990)
+as Steorts (2015) and Marchant et al. (2021) use it for entity resolution, with records that repeat
+each other's variants (`urn`). Attributes are independent given the entity, and a missing value is
+ignored:
 
     L(C) = sum over attributes of L_a(values of C)
 
-and `unread_marginal` for records that state no attribute that is read. Agreement on a rare value
-counts for more than on a common one, through the base probabilities, and for less where other
+and `unread_marginal` for records without any attribute that is read. Agreement on a rare value
+counts for more than on a common one, through the base probabilities, and for less if other
 attributes predict it (`fitting`).
 
-The kernel numbers values as they come. It receives base probability, letters and features of a
-value before the first fragment with that value. It asks here for the words that titles share.
+The kernel numbers values as they arrive. It receives base probability, letters and features of a
+value before the first fragment with that value. It calls back here for the words that titles share.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ class EncodedRecord:
 
 
 class _ClusterUrns:
-    """A cluster whose urns are made on first use: most clusters of a step are never asked about.
+    """A cluster whose urns are made on first use, because a step never needs most clusters.
 
     Attributes:
-        unread: how many of its fragments state nothing that is read; of urns that are made.
+        unread: the number of its fragments without readable attributes, if its urns are made.
 
     """
 
@@ -112,7 +112,7 @@ class _ClusterUrns:
         self._urns, self.unread, self._from, self._x = urns, unread, grown_from, x
 
     def urns(self, table: AttributeTable) -> list[Urn | None]:
-        """By attribute; None where no fragment states it."""
+        """By attribute; None if no fragment states it."""
         if self._urns is None:
             records: list[Record] = []
             below: _ClusterUrns | None = self
@@ -206,7 +206,7 @@ class AttributeTable(LiveClusters):
         self._clusters[slot] = None
 
     def _merge_ratio(self, held: Sequence[Urn | None], others: Sequence[Urn | None]) -> float:
-        """L of both together less L of each, in nats."""
+        """L of both together minus L of each, in nats."""
         if not any(held) or not any(others):
             return UNREAD
         total = 0.0
@@ -247,7 +247,7 @@ class AttributeTable(LiveClusters):
         return held
 
     def _left(self, slot: int, x: EncodedRecord) -> _ClusterUrns:
-        """The cluster of a slot without a fragment of it."""
+        """The cluster of a slot without one of its fragments."""
         held = self._held(slot)
         urns = list(held.urns(self))
         for index, u in x.record:
@@ -359,7 +359,7 @@ class CompiledUrns:
         return CompiledUrnMerges(self._kernel, self, self.encode(fragments)._replace(new=told))
 
     def _told(self, new: Sequence[list[int]]) -> list[tuple[int, int, int, Any]]:
-        """For `tell`, the new values of each attribute that has any."""
+        """The new values for `tell`, of each attribute that has any."""
         told = [
             (
                 index,
@@ -375,7 +375,7 @@ class CompiledUrns:
         return told
 
     def _order(self, stated: Iterable[str]) -> list[_Attribute]:
-        """The attributes among these that are read, by index."""
+        """Those of these attributes that are read, by index."""
         if len(self._orders) >= _MOST_ORDERS:
             self._orders.clear()
         names = tuple(stated)
@@ -418,7 +418,7 @@ class CompiledUrns:
         )
 
     def _arrays_of(self, index: int, new: Sequence[int]) -> tuple[NDArray[Any], ...]:
-        """What the kernel reads of new values of an attribute."""
+        """The kernel's inputs for new values of an attribute."""
         vocabulary = self._urns[index].vocabulary
         spelled = [vocabulary.values[v] for v in new]
         base = np.array([vocabulary.base[v] for v in new], dtype=np.float64)
@@ -547,12 +547,12 @@ class Attributes(AttributeModel):
     def from_bundle(
         cls, path: Path, attributes: tuple[str, ...] = (), rates: str | None = None
     ) -> Self:
-        """Load what `kbforge train-attributes` wrote.
+        """Load a model that `kbforge train-attributes` wrote.
 
         Args:
             path: the bundle's folder.
             attributes: some of the bundle's attributes; by default all.
-            rates: a rates file to use in place of the bundle's.
+            rates: a rates file that replaces the bundle's.
 
         Raises:
             ModelError: the bundle is damaged or not of this kind, or lacks an attribute.
@@ -587,14 +587,13 @@ class Attributes(AttributeModel):
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Without a trained model, learn from the input.
 
-        The index always learns from it. A trained model counts the values that it was not trained
-        on, so that they have base probabilities and share features with others.
+        The index always learns from the input. A trained model counts the values that it was not
+        trained on, so they get base probabilities and share features with others.
 
-        Returns:
-            One sentence for the user; None for a trained model, unless it has nothing to read.
+        Returns: One sentence for the user; None for a trained model that can read the fragments.
 
         Raises:
-            UsageError: the fragments lack an attribute that was named, or have none at all.
+            UsageError: the fragments lack a named attribute, or have none at all.
 
         """
         if isinstance(self.index, Selective):
@@ -615,7 +614,7 @@ class Attributes(AttributeModel):
         )
 
     def dump(self) -> LearnedState:
-        """Vocabularies, rates and alpha, and what the index learned."""
+        """Vocabularies, rates and alpha, and the index's learned state."""
         rates = {name: self.rates[name] for name in self._names}
         own = LearnedState(
             {
@@ -637,7 +636,7 @@ class Attributes(AttributeModel):
         if fields.get("trained", bool, "true or false") != self._trained:
             raise read.wrong("trained", f"{self._trained}", f"{not self._trained}")
         alpha, toml = fields.within("alpha", _LEAST_ALPHA, _MOST_ALPHA), fields.get("rates", str)
-        rates = rates_from_toml(toml.encode(), f"{_CALLED}: what was kept") if names else {}
+        rates = rates_from_toml(toml.encode(), f"{_CALLED}: the saved state") if names else {}
         if len(set(names)) < len(names) or rates.keys() != {*names}:
             raise read.wrong("rates", "those of its attributes", ", ".join(rates) or "none")
         vocabularies = {
@@ -687,8 +686,8 @@ class Attributes(AttributeModel):
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """L_a(C + x) - L_a(C) - L_a({x}), in nats, by each attribute a that both have.
 
-        The sum over attributes is L(C + x) - L(C) - L({x}). Where nothing is read of one of the
-        two, the fragment's first attribute says so.
+        The sum over attributes is L(C + x) - L(C) - L({x}). If one of the two has no readable
+        attribute, the fragment's first attribute gets this value.
         """
         table = self.live_clusters()
         x, others = table.encode(fragment), [table.encode(f) for f in cluster]

@@ -1,7 +1,7 @@
 """The probability of an attribute's values in a cluster, and its error rates.
 
 *One value.* G(u | v) is the probability of an observed value u if the true value is v. It mixes
-ways a value can come about, each a distribution of its own over u:
+several origins of a value, each a distribution over u:
 
     copy            u = v
     substitution    one letter replaced, or two neighbours swapped, each place and letter alike
@@ -13,19 +13,19 @@ ways a value can come about, each a distribution of its own over u:
     a retention     of titles, in place of features: so many of the words of v (`Titles`)
     noise           any value other than v, drawn from the base distribution
 
-The mixing weights are the attribute's rates. Slips write letters of the vocabulary only, and in
-dates and numbers digits only; they sum to at most 1 over all strings u, the other components to at
-most 1 over the values counted. G(v | v) is the weight of copies, nothing else.
+The mixing weights are the attribute's rates. Typos contain only letters of the vocabulary, and in
+dates and numbers only digits; they sum to at most 1 over all strings u, the other components to at
+most 1 over the counted values. G(v | v) is only the weight of copies.
 
 *A cluster.* The entity has a true value v, drawn from the base distribution. Its records draw from
-a Dirichlet process around G(. | v) with concentration c, so that a variant that has turned up once
-is likely to turn up again. Integrated out (Blackwell and MacQueen 1973), with n_u observations of
-the different values u, n in all,
+a Dirichlet process around G(. | v) with concentration c, so a variant that occurred once is likely
+to recur. Integrated out (Blackwell and MacQueen 1973), with n_u observations of the different
+values u, n in total,
 
     P(x_1..x_n | v) = prod over u of [c G(u|v)]_(n_u) / [c]_n      [a]_k = a (a + 1) ... (a + k - 1)
 
 and summed over the true value. The sum runs over the values seen in the cluster; every other true
-value is taken to explain them by chance, G(u | elsewhere) = (1 - copy) base(u):
+value is assumed to explain them by chance, G(u | elsewhere) = (1 - copy) base(u):
 
     L = log( sum over v seen of base(v) P(x | v) + P(x | elsewhere) )
 
@@ -34,12 +34,12 @@ values: with q = [(1 - copy) c]_n / [c]_n the true value is not among them, so t
 sums to at most 1 - q and the second to q. As c grows it becomes the hit-miss model with independent
 errors (Copas and Hilton 1990; Steorts 2015).
 
-Where other attributes tell most of this one (`discounts_of`), every base probability is raised to
-the power of a discount d: an agreement is worth d times the logarithm of its rarity. In the odds of
-two groupings only ratios of L count.
+If other attributes mostly predict this one (`discounts_of`), every base probability is raised to
+the power of a discount d: an agreement is worth d times the logarithm of its rarity. The odds of
+two groupings depend only on ratios of L.
 
-An `Urn` is the multiset of values with its L. Equal multisets are one object. L depends on the
-multiset alone, to the last bit, as logs are added as whole numbers of a small unit.
+An `Urn` is the multiset of values with its L. Equal multisets are one object. L depends only on the
+multiset, to the last bit, because logs are added as integers of a small unit.
 
 *Rates* are the readable part of a model, read strictly:
 
@@ -80,7 +80,7 @@ _LEAST_REST = 1e-12  # base probability beyond rounding errors: other values do 
 
 
 def component_names(kind: Kind) -> tuple[str, ...]:
-    """The mixture's components in order: slips of the pen, features, noise."""
+    """The mixture's components in order: typos, features, noise."""
     kept = [name for name, *_ in RETENTIONS] if kind == "title" else feature_names(kind)
     return (*SLIPS, *kept, NOISE)
 
@@ -107,9 +107,10 @@ def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
 
 
 def shares_kept(vocabulary: Vocabulary, v: int, discount: float = 1.0) -> dict[int, float]:
-    """By feature of v: the probability that it is kept, over the discounted mass of other values.
+    """For each feature of v: the probability that it is kept, over the discounted mass of other
+    values.
 
-    Times base(u) this is the probability of u, a counted value, under the feature's name.
+    Times base(u) this is the probability of u, a counted value, under the feature's component.
     """
     theirs = vocabulary.features[v]
     several: dict[int, int] = {}
@@ -141,7 +142,7 @@ def words_kept(vocabulary: Vocabulary, u: int, v: int, discount: float = 1.0) ->
 
 
 def slips_between(vocabulary: Vocabulary, u: int, v: int) -> int:
-    """The fewest slips between u and v; all above `MOST_SLIPS` are alike."""
+    """The smallest number of edits between u and v; all above `MOST_SLIPS` are equal."""
     observed, true = vocabulary.values[u], vocabulary.values[v]
     shorter, longer = sorted((len(observed), len(true)))
     if longer - shorter > MOST_SLIPS or longer > _LONGEST_COMPARED:
@@ -150,7 +151,7 @@ def slips_between(vocabulary: Vocabulary, u: int, v: int) -> int:
 
 
 def slip(vocabulary: Vocabulary, u: int, v: int) -> tuple[int, float]:
-    """The slip of the pen that makes u of v, and its probability; 0 if none does.
+    """The edit that turns v into u, and its probability; 0 if there is none.
 
     A value of n letters over an alphabet of A has n (A - 1) substitutions and n - 1 swaps,
     n deletions and (n + 1) A insertions. In dates and numbers digits replace digits.
@@ -180,7 +181,7 @@ def _all_letters(vocabulary: Vocabulary, number: int) -> bool:
 
 
 def _writes_the_alphabet(vocabulary: Vocabulary, u: int, v: int) -> bool:
-    """Whether the new letters of u are in the alphabet; how many others exist is unknown."""
+    """Whether the new letters of u are in the alphabet; the number of others is unknown."""
     if _all_letters(vocabulary, u):
         return True
     observed, true = Counter(vocabulary.values[u]), Counter(vocabulary.values[v])
@@ -214,7 +215,7 @@ class AttributeRates:
 
     @classmethod
     def prior(cls, kind: Kind) -> AttributeRates:
-        """The rates before any data are seen."""
+        """The prior rates, before any data."""
         names = component_names(kind)
         if kind == "title":
             return cls(kind, _prior_of_titles(names), _CONCENTRATION)
@@ -226,7 +227,7 @@ class AttributeRates:
     def of(
         cls, kind: Kind, weights: list[float], concentration: float, discount: float = 1.0
     ) -> AttributeRates:
-        """From weights in the order of `component_names`; normalised ones keep every bit."""
+        """From weights in the order of `component_names`; normalised weights keep every bit."""
         total = sum(weights)
         if abs(total - 1) > _ROUNDING:
             weights = [weight / total for weight in weights]
@@ -271,7 +272,7 @@ def rates_to_toml(rates: Rates) -> bytes:
 
 
 def rates_from_toml(content: bytes, where: str) -> Rates:
-    """Read a rates file strictly; a ModelError names what is wrong, and where."""
+    """Read a rates file strictly; a ModelError names the error and its place."""
 
     def wrong(field: str, expected: str, got: str) -> ModelError:
         return ModelError(f"{where}: {quoted(field)}: expected {expected}, got {got}")
@@ -308,7 +309,7 @@ _SHORT = 8  # factors that are multiplied; gamma functions give the others and l
 
 
 class Urns:
-    """All urns of one attribute, whose vocabulary grows with values never seen."""
+    """All urns of one attribute; its vocabulary grows with new values."""
 
     def __init__(self, vocabulary: Vocabulary, rates: AttributeRates) -> None:
         self.vocabulary = vocabulary
@@ -400,7 +401,7 @@ class Urns:
         return made
 
     def merge_gain(self, urn: Urn, other: Urn) -> float:
-        """L of both together less L of each, in nats; the same whichever comes first."""
+        """L of both together minus L of each, in nats; the same in either order."""
         if (urn.size == 1, urn.values, urn.counts) > (other.size == 1, other.values, other.counts):
             urn, other = other, urn
         if other.size == 1:
@@ -437,7 +438,7 @@ class Urns:
         return int(_log_rising(self.draw_elsewhere(u), n) * _UNITS) if n else 0
 
     def _most_seen(self, values: tuple[int, ...], counts: tuple[int, ...]) -> tuple[int, ...]:
-        """The values that may be the true one, whatever order they came in."""
+        """The candidates for the true value, independent of their order."""
         if len(values) <= _MOST_VALUES:
             return values
         spelled = self.vocabulary.values
@@ -445,7 +446,7 @@ class Urns:
         return tuple(sorted(value for _, value in ranked[:_MOST_VALUES]))
 
     def single(self, value: int) -> Urn:
-        """The urn with one observation; it is kept."""
+        """The urn with one observation; it is cached."""
         urn = self._singles.get(value)
         if urn is None:
             urn = self._singles[value] = self.urn((value,), (1,))
@@ -514,7 +515,7 @@ class Urns:
         draws[u] = self.concentration * probability
 
     def _shares(self, v: int) -> dict[int, float]:
-        """By feature of v: its share of the mixture, to be multiplied by base(u)."""
+        """For each feature of v: its share of the mixture, to be multiplied by base(u)."""
         kept = self._kept.get(v)
         if kept is None:
             shares = shares_kept(self.vocabulary, v, self.discount)
@@ -549,11 +550,11 @@ class Urns:
 
 
 class Urn:
-    """A multiset of values of one attribute, ascending, and what joining it is worth.
+    """A multiset of values of one attribute, ascending, and the gains of joining it.
 
-    `true` are the values that the sum takes for the true one; `sums` the log of the term of each,
-    in units and without the norm [c]_n; `chance` the same of a true value elsewhere;
-    `log_marginal` L, in nats; `gains` caches L(urn + u) - L(urn) by value u.
+    `true` are the candidates for the true value; `sums` the log of the term of each, in units and
+    without the norm [c]_n; `chance` the same for a true value elsewhere; `log_marginal` L, in nats;
+    `gains` caches L(urn + u) - L(urn) by value u.
     """
 
     __slots__ = (
@@ -630,7 +631,7 @@ class Urn:
         return found
 
     def shrunk(self, u: int) -> Urn | None:
-        """The urn with one u less; None if nothing is left."""
+        """The urn with one u less; None if it becomes empty."""
         return None if self.size == 1 else self._urns.neighbour(self, u, -1)
 
 
@@ -647,7 +648,7 @@ def _log_rising(a: float, n: int) -> float:
 def _stirling(x: float) -> float:
     """Stirling's series of log gamma(x) without log(2 pi) / 2, for x of at least 8 (to 1e-13).
 
-    The compiled kernel takes the same steps, which no C library promises of its own lgamma.
+    The compiled kernel takes the same steps, which no C library guarantees for its own lgamma.
     """
     y = 1.0 / (x * x)
     series = 691.0 / 360360.0

@@ -4,26 +4,26 @@
     base(v) = (1 - d) / (N + 1)                                               otherwise
 
 of N observations of D different values, n_v of them v, with an absolute discount d (Ney, Essen
-and Kneser 1994) that leaves room for values never seen; `spelling` draws letters by their share of
-the vocabulary until an end sign. An unseen value counts as if it had been seen once: by its
-spelling alone, two unrelated records that agree on a new town would be one entity for certain.
+and Kneser 1994) that reserves probability for unseen values; `spelling` draws letters by their
+share of the vocabulary until an end sign. An unseen value counts as if it had been seen once: from
+its spelling alone, two unrelated records that agree on a new town would certainly be one entity.
 Titles may be counted less than once: then d n_v is subtracted from them.
 
 The facts about a value are computed on first use and do not depend on earlier uses. *Kept
 vocabularies* are arrays in which a value or a feature is found by its digest. Reading them computes
-nothing for each value, so that a million records are read about as fast as a thousand.
+nothing per value, so a million records are read about as fast as a thousand.
 
-*Titles.* Whoever writes a variant of a text v keeps each word with probability r, a word with a
-digit with another, and fills in the rest from an existing text that has the kept words. With S the
-words that u and v have in common,
+*Titles.* A variant of a text v keeps each word with probability r, a word with a digit with another
+probability, and fills in the rest from an existing text that has the kept words. With S the words
+that u and v share,
 
     G(u | v) = base(u) * product over S of r * product over v without S of (1 - r) / mass(S)
 
     mass(S) = base probability of all texts other than v that have every word of S
 
-The mass is of the words together, as a brand and its product line are no separate evidence. Summed
-over u it is at most 1. Texts differ in how much is kept, so there are four such components
-(`RETENTIONS`).
+The mass is that of the words together, because a brand and its product line are not separate
+evidence. Summed over u the component is at most 1. Texts differ in how much is kept, so there are
+four such components (`RETENTIONS`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _LAST_LETTER = 0x10FFFF
 
 @dataclass(frozen=True, slots=True)
 class VocabularyTotals:
-    """What base probabilities are made of."""
+    """The counts behind base probabilities."""
 
     letters: Mapping[str, int]  # how often each occurs in the values, each value once
     values: int  # how many there are
@@ -124,7 +124,7 @@ def _feature_text(name: int, key: str) -> str:
 def _read_kept(
     kept: LearnedState, titles: bool, whose: str
 ) -> tuple[VocabularyTotals, VocabularyTables]:
-    """The totals and tables that a vocabulary of this name kept; a ModelError if damaged."""
+    """The totals and tables saved for a vocabulary of this name; a ModelError if damaged."""
     read = KeptReader(kept, whose)
     fields = read.only("observed", "discounted")
     letters = read.array("letters", np.int32, least=0, most=_LAST_LETTER, ascending=True)
@@ -166,7 +166,8 @@ _MOST_SETS = 1 << 20  # cached masses
 
 
 class Titles:
-    """The texts of one attribute by their words; `holding` gives those of words outside `holders`.
+    """The texts of one attribute by their words; `holding` returns those of words outside
+    `holders`.
 
     `base` and `digits`, the words that have a digit, belong to the vocabulary and may grow.
     """
@@ -190,7 +191,7 @@ class Titles:
                 self.holders.setdefault(word, set()).add(number)
 
     def kept(self, common: frozenset[int], words: frozenset[int]) -> tuple[float, ...]:
-        """By component, the probability that exactly these of a text's words are kept."""
+        """For each component, the probability that exactly these of a text's words are kept."""
         digits = self._digits
         common_digits, all_digits = len(common & digits), len(words & digits)
         plain = len(common) - common_digits
@@ -227,14 +228,15 @@ _NUMERIC: tuple[Kind, ...] = ("date", "month first", "number", "phone")
 _DIGITS = "0123456789"
 _DISCOUNT = 0.6
 LEAST_COUNT = 0.02
-"""Of a value that is one of many variants of an entity."""
+"""For a value that is one of many variants of an entity."""
 _UNSEEN_LETTERS = 1000.0  # so many letters outside the vocabulary share the probability of one
 
 
 class Vocabulary:
-    """The values of one attribute, by number: those counted, ascending, then others by first use.
+    """The values of one attribute, by number: the counted ones, ascending, then others by first
+    use.
 
-    In a vocabulary that was taken up, "" stands for counted values that were not used yet.
+    In a loaded vocabulary, "" stands for counted values that were not used yet.
     """
 
     counts: dict[str, float]  # at least `LEAST_COUNT`; empty if taken up
@@ -300,7 +302,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, kind: Kind, kept: LearnedState, whose: str) -> Self:
-        """The vocabulary that kept this; a ModelError, which calls it `whose`, if damaged."""
+        """The vocabulary saved in this state; a ModelError, which names it `whose`, if damaged."""
         vocabulary = cls.__new__(cls)
         vocabulary.counts = {}
         totals, tables = _read_kept(kept, kind == "title", whose)
@@ -314,7 +316,7 @@ class Vocabulary:
         return vocabulary
 
     def dump(self) -> LearnedState:
-        """What was learned of the counted values."""
+        """The learned state of the counted values."""
         totals, tables = self._totals, self._tables
         if tables is _NO_TABLES:
             n = self._n_counted
@@ -372,18 +374,18 @@ class Vocabulary:
         return len(self.values)
 
     def number(self, value: str) -> int:
-        """The number of a normalised value; a new one gets the next."""
+        """The number of a normalised value; a new value gets the next number."""
         number = self._number.get(value)
         if number is None:
             number = self._number[value] = self._add(value)
         return number
 
     def counted(self, number: int) -> bool:
-        """Whether a value was counted, and does not merely have a number."""
+        """Whether a value was counted, not merely numbered."""
         return number < self._n_counted
 
     def _add(self, value: str) -> int:
-        """Compute the facts about a value that is used for the first time; gives its number."""
+        """Compute the facts about a value on its first use; returns its number."""
         features = self._numbered(value)
         place = self._tables.values.of(value)
         if place >= 0:
@@ -448,12 +450,12 @@ class Vocabulary:
         return {feature: i for feature, i in self._feature_number.items() if self.mass[i]}
 
     def _holding(self, feature: int) -> list[int]:
-        """In a vocabulary that was taken up, the counted titles that have a word."""
+        """In a loaded vocabulary, the counted titles that have a word."""
         place = self._place[feature]
         return self._tables.holding(place) if place >= 0 else []
 
     def _masses(self) -> list[float]:
-        """By feature, the sum of base probabilities over the counted values that have it."""
+        """For each feature, the sum of base probabilities over the counted values that have it."""
         numbers, sizes = self._flat
         weights = np.repeat(np.array(self.base, np.float64), sizes)
         summed = np.bincount(numbers, weights, len(self._feature_number))
@@ -489,7 +491,7 @@ class Encoder:
         return tuple(out)
 
     def number(self, index: int, raw: tuple[str, ...]) -> int | None:
-        """The number of an attribute's values; None if they say nothing."""
+        """The number of an attribute's values; None if they are blank."""
         numbers = self._number[index]
         if raw not in numbers:
             vocabulary = self._vocabularies[self.attributes[index]]

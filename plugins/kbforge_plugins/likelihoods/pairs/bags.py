@@ -1,7 +1,7 @@
 """Texts as sparse bags of tokens, and strict readers of saved arrays.
 
-A token's weight is log((rows + 1) / (rows that have it + 1/2)). Tokens that the file does not have
-share columns by their digest, so that two new texts still agree in what they have in common.
+A token's weight is log((rows + 1) / (rows that have it + 1/2)). Tokens outside the file share
+columns by their digest, so two new texts still agree on shared tokens.
 
 Among the tokens are codes, units and figures: model numbers, sizes, versions.
 
@@ -12,9 +12,9 @@ Among the tokens are codes, units and figures: model numbers, sizes, versions.
 | measures | in |
 | figures | 40, 17 |
 
-A code is a run of letters and digits, or several joined by `-`, `/` or `.`, of at least four
-characters, with a digit and a letter, or of at least five digits. Units of one measure have one
-spelling; what they measure is not converted.
+A code is a run of letters and digits, or several joined with `-`, `/` or `.`, of at least four
+characters including a digit and a letter, or of at least five digits. Each unit has one spelling;
+quantities are not converted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 Part: TypeAlias = dict[str, Any]
-"""What a part of a fitted model keeps: JSON values, arrays, and parts, by name."""
+"""The saved state of a part of a fitted model: JSON values, arrays, and parts, by name."""
 
 
 def flattened(part: Part) -> LearnedState:
@@ -68,7 +68,7 @@ def flattened(part: Part) -> LearnedState:
 
 
 class PartReader:
-    """Reads a flattened part by name; what is missing or of another kind is a ModelError."""
+    """Reads a flattened part by name; a missing value or another type is a ModelError."""
 
     def __init__(self, kept: LearnedState, within: str = "", read: set[str] | None = None) -> None:
         self._kept, self._within = kept, within
@@ -93,7 +93,7 @@ class PartReader:
         return self._reader.fields.within(self._named(name), low, high)
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Different texts."""
+        """Distinct texts."""
         names = self._reader.fields.texts(self._named(name))
         if len(set(names)) < len(names):
             raise self.damaged(name, "different names", "one of them twice")
@@ -108,12 +108,13 @@ class PartReader:
         low: float = -np.inf,
         high: float = np.inf,
     ) -> NDArray[Number]:
-        """Finite numbers of shape [length] or [length, width], from `low` to `high`; -1 is any."""
+        """Finite numbers of shape [length] or [length, width], from `low` to `high`; -1 allows any
+        length."""
         n = None if length < 0 else length
         return self._reader.array(self._named(name), dtype, n, low, high, width=width)
 
     def starts(self, name: str, n: int, low: int = 0) -> IntArray:
-        """Where each of n runs begins, and the last one ends, from their lengths."""
+        """Where each of n runs begins, and where the last one ends, from their lengths."""
         return starts_of(self.array(name, np.int32, n, low=low).astype(np.int64))
 
     def length(self, name: str) -> int:
@@ -121,7 +122,7 @@ class PartReader:
         return int(np.size(self._kept.arrays.get(self._named(name), ())))
 
     def strings(self, name: str, n: int = -1) -> Strings:
-        """So many texts; -1 is any number."""
+        """A number of texts; -1 allows any."""
         starts = self.starts(f"{name}/lengths", n)
         text = self.array(f"{name}/text", np.uint8, -1)
         try:
@@ -137,18 +138,18 @@ class PartReader:
         return self._reader.wrong(self._within + name, expected, got)
 
     def require_all_read(self) -> None:
-        """Refuse a model that holds more than was read."""
+        """Refuse a state with unread values."""
         for name in sorted({*self._kept.values, *self._kept.arrays} - self._read):
             raise self.damaged(name, "nothing of that name", "something")
 
     def _named(self, name: str) -> str:
-        """The whole name of what is read."""
+        """The full name of the value being read."""
         self._read.add(self._within + name)
         return self._within + name
 
 
 class Strings:
-    """Many short texts in one long one, with the places where each begins, shape [texts + 1]."""
+    """Many short texts joined into one, with the position of each, shape [texts + 1]."""
 
     __slots__ = ("starts", "whole")
 
@@ -163,7 +164,7 @@ class Strings:
 
     @classmethod
     def joined(cls, some: Sequence[Strings]) -> Strings:
-        """All texts of several, in order."""
+        """All texts of several collections, in order."""
         lengths = np.concatenate([np.diff(one.starts) for one in some])
         return cls("".join([one.whole for one in some]), starts_of(lengths))
 
@@ -174,7 +175,7 @@ class Strings:
         return self.whole[self.starts[at] : self.starts[at + 1]]
 
     def many(self, numbers: IntArray) -> list[str]:
-        """The texts of these numbers."""
+        """The texts with these numbers."""
         whole = self.whole
         begins, ends = self.starts[numbers].tolist(), self.starts[numbers + 1].tolist()
         return [whole[start:end] for start, end in zip(begins, ends, strict=True)]
@@ -184,7 +185,7 @@ class Strings:
         return self.starts[numbers + 1] - self.starts[numbers]
 
     def dump(self) -> Part:
-        """What `PartReader.strings` reads."""
+        """The form that `PartReader.strings` reads."""
         text = np.frombuffer(self.whole.encode(errors="surrogatepass"), dtype=np.uint8)
         return {"text": text, "lengths": np.diff(self.starts).astype(np.int32)}
 
@@ -195,7 +196,7 @@ _UNSEEN_COLUMNS = 1 << 12
 class Weights:
     """The tokens of a file, distinct and ascending, and their weights by column.
 
-    The last columns are for tokens that the file does not have.
+    The last columns are for tokens outside the file.
     """
 
     def __init__(self, tokens: Strings, counts: IntArray, n: int) -> None:
@@ -219,17 +220,17 @@ class Weights:
         return weights
 
     def forget(self) -> None:
-        """Drop the columns that are remembered, once the whole file was read."""
+        """Drop cached columns, once the whole file was read."""
         self._columns = {}
 
     def dump(self) -> Part:
-        """What `load` reads."""
+        """The form that `load` reads."""
         counts = self._counts.astype(np.int32)
         return {"texts": self._n, "tokens": self._tokens.dump(), "counts": counts}
 
     @classmethod
     def load(cls, kept: PartReader) -> Weights:
-        """Read what `dump` gives."""
+        """Load the form of `dump`."""
         tokens = kept.strings("tokens")
         n = kept.whole("texts")
         counts = kept.array("counts", np.int32, len(tokens), low=1)
@@ -299,7 +300,7 @@ class Bags:
 
     @classmethod
     def joined(cls, some: Sequence[Bags]) -> Bags:
-        """All rows of several with the same columns, in order."""
+        """All rows of several collections with the same columns, in order."""
         return cls(
             some[0].weight,
             starts_of(np.concatenate([np.diff(one.starts) for one in some])),
@@ -312,12 +313,12 @@ class Bags:
         return len(self.starts) - 1
 
     def dump(self) -> Part:
-        """What `load` reads."""
+        """The form that `load` reads."""
         return {"sizes": np.diff(self.starts).astype(np.int32), "columns": self.columns}
 
     @classmethod
     def load(cls, kept: PartReader, weights: Weights, rows: int) -> Bags:
-        """Read what `dump` gives."""
+        """Load the form of `dump`."""
         starts = kept.starts("sizes", rows)
         if kept.length("columns") > starts[-1]:
             got = f"{kept.length('columns'):,} (version 0.1 wrote this for a token in many rows)"
@@ -327,7 +328,8 @@ class Bags:
         return cls.of(weights.weight, starts, columns)
 
     def unit(self) -> sparse.csr_array:
-        """Weights with squares that sum to 1 in each row; a copy: SciPy removes zeros in place."""
+        """Weights scaled so that their squares sum to 1 in each row; a copy, because SciPy removes
+        zeros in place."""
         data = self.weight[self.columns] * self.scale.repeat(np.diff(self.starts))
         shape = len(self), len(self.weight)
         return sparse.csr_array((data, self.columns, self.starts), shape=shape, copy=True)
@@ -358,9 +360,9 @@ def _joined(some: Sequence[Any]) -> Any:
 def overlap(
     a: Bags, i: IntArray, b: Bags, j: IntArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """By pair of rows i and j: the cosine, the shared weight, and what is not shared.
+    """For each pair of rows i and j: the cosine, the shared weight, and the unshared weights.
 
-    The latter two are the largest weights of a token that only the one has, and only the other.
+    The latter two are the largest weights of a token that only the first has, and only the second.
     """
     (pair_a, x), (pair_b, y), in_a, in_b = _tokens_of_pairs(a, i, b, j)
     weights, pair = a.weight[a.columns[x[in_a]]], pair_a[in_a]
@@ -374,13 +376,13 @@ def overlap(
 
 
 def cosine(a: Bags, i: IntArray, b: Bags, j: IntArray) -> FloatArray:
-    """The cosine of rows i of one and j of another, shape [pairs]."""
+    """The cosine of rows i of the first and j of the second, shape [pairs]."""
     (pair_a, x), _, in_a, _ = _tokens_of_pairs(a, i, b, j)
     return _cosines(a, i, b, j, pair_a[in_a], a.weight[a.columns[x[in_a]]])
 
 
 def shared_counts(a: Bags, i: IntArray, b: Bags, j: IntArray) -> FloatArray:
-    """How many tokens rows i of one and j of another share, shape [pairs]."""
+    """The number of tokens shared by rows i of the first and j of the second, shape [pairs]."""
     (pair_a, _), _, in_a, _ = _tokens_of_pairs(a, i, b, j)
     return np.bincount(pair_a[in_a], minlength=len(i)).astype(np.float64)
 
@@ -424,7 +426,7 @@ def _reduced(how: np.ufunc, values: FloatArray, pair: IntArray, n: int) -> Float
 
 CODE_BAGS = ("codes", "units", "measures", "figures")
 LONGEST_READ = 600
-"""Characters of a record that are read."""
+"""Maximum characters of a record that are read."""
 _MOST_TOKENS = 24
 _LEAST_CODE, _LEAST_NUMBER = 4, 5
 
@@ -457,7 +459,7 @@ _NEITHER = re.compile(r"[^a-z0-9]+")
 
 @lru_cache(maxsize=1 << 14)
 def codes_of(text: str) -> dict[str, list[str]]:
-    """By kind of `CODE_BAGS`, the different tokens of a folded text, a bounded number."""
+    """For each kind in `CODE_BAGS`, the distinct tokens of a folded text, up to a maximum."""
     text = text[:LONGEST_READ]
     measured = [(_MEASURES[unit], _plain(number)) for number, unit in _UNIT.findall(text)]
     codes = [
@@ -476,12 +478,12 @@ def codes_of(text: str) -> dict[str, list[str]]:
 
 
 def spelt(text: str) -> str:
-    """The letters and digits of a folded text, in which a code stands however it is broken up."""
+    """The letters and digits of a folded text, which contain a code however it is punctuated."""
     return _NEITHER.sub("", text[:LONGEST_READ])
 
 
 def _plain(number: str) -> str:
-    """A number without a decimal comma and needless zeros."""
+    """A number without a decimal comma and unnecessary zeros."""
     number = number.replace(",", ".")
     if "." in number:
         number = number.rstrip("0").rstrip(".")

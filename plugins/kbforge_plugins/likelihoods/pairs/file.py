@@ -1,11 +1,11 @@
 """The features of a file's candidate pairs.
 
-All that features read is frozen when the file is read: later rows change nothing in it.
+The inputs of features are frozen when the file is read: later rows change nothing in them.
 
-*Features* describe two rows' names, their attributes, and the pair's rank among others. The worth
-of an attribute is learned without labels (Fellegi and Sunter 1969): by how near two values are, the
-log ratio of its frequency among pairs that are each other's nearest, which are mostly one entity,
-and among random pairs. For equal values the rarity of the value takes the place of chance.
+*Features* describe two rows' names, their attributes, and the pair's rank among others. The weight
+of an attribute is learned without labels (Fellegi and Sunter 1969): for each degree of nearness of
+two values, it is the log ratio of its frequency among mutually nearest pairs, which are mostly one
+entity, to that among random pairs. For equal values the rarity of the value replaces chance.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _features(a: NameForms, i: IntArray, b: NameForms, j: IntArray) -> list[Floa
 def _masses(
     mass: FloatArray, shared: FloatArray, only_a: FloatArray, only_b: FloatArray
 ) -> list[FloatArray]:
-    """How much of the lighter and heavier is covered, what is shared, and what is unmatched."""
+    """How much of the lighter and the heavier is covered, what is shared, and what is unmatched."""
     covered = np.divide(shared, mass, out=np.zeros_like(mass), where=mass > 0)
     return [*_ordered(*covered), shared, *_ordered(only_a, only_b)]
 
@@ -239,14 +239,15 @@ _BINS = np.array([0.5, 0.8, 1.0])
 _MOST_EVIDENCE = 12.0
 _SMOOTHING = 2.0
 _SHARPNESS = 4
-"""The power of a ratio of magnitudes: a twentieth less is near .8, the bound of `_BINS`."""
+"""Exponent of a ratio of magnitudes: a difference of a twentieth gives about .8, the bound of
+`_BINS`."""
 
 
 class Worth:
-    """What agreement and conflict in one attribute are worth in one file.
+    """The weight of agreement and conflict in one attribute of a file.
 
-    `log_ratio` is in nats, by bin of nearness; `functional` says how much more often the trusted
-    agree than chance does, from 0 to 1.
+    `log_ratio` is in nats, by bin of nearness; `functional` measures, from 0 to 1, how much more
+    often trusted pairs agree than by chance.
     """
 
     def __init__(
@@ -264,7 +265,7 @@ class Worth:
         trusted: tuple[IntArray, IntArray],
         chance: tuple[IntArray, IntArray],
     ) -> Worth:
-        """What it is worth, from trusted pairs, which are mostly one entity, and random pairs."""
+        """Learn the weight from trusted pairs, which are mostly one entity, and random pairs."""
         stating = np.bincount(column.which, weights=counts, minlength=len(column.numbers))
         order = np.argsort(column.numbers)
         order = order[column.numbers[order] != 0]
@@ -277,7 +278,7 @@ class Worth:
         )
 
     def dump(self) -> Part:
-        """What `load` reads."""
+        """The form that `load` reads."""
         return {
             "values": self._values,
             "counts": self._count.astype(np.int64),
@@ -286,7 +287,7 @@ class Worth:
 
     @classmethod
     def load(cls, kept: PartReader) -> Worth:
-        """Read what `dump` gives."""
+        """Load the form of `dump`."""
         values = kept.array("values", np.int64, -1)
         counts = kept.array("counts", np.int64, len(values), low=1)
         told = kept.array("told", np.float64, len(_BINS) + 2)
@@ -295,7 +296,7 @@ class Worth:
     def compare(
         self, x: Column, i: IntArray, y: Column, j: IntArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Nearness, rarity where equal, evidence and functional conflict, each [pairs]."""
+        """Nearness, rarity if equal, evidence and functional conflict, each [pairs]."""
         near = _nearness(x, i, y, j)
         equal = near >= 1.0
         # -log of the share of the statements with the value; a new value counts once
@@ -317,7 +318,7 @@ def _frequencies(column: Column, i: IntArray, j: IntArray) -> FloatArray:
 
 
 def _nearness(a: Column, i: IntArray, b: Column, j: IntArray) -> FloatArray:
-    """How near values are, from 0 to 1, which only equal values reach, shape [pairs]."""
+    """The nearness of values, from 0 to 1, which only equal values reach, shape [pairs]."""
     if not len(i):
         return np.zeros(0)
     pairs = a.which[i] * len(b.numbers) + b.which[j]
@@ -332,7 +333,7 @@ def _nearness(a: Column, i: IntArray, b: Column, j: IntArray) -> FloatArray:
 
 
 def _by_ratio(x: FloatArray, y: FloatArray, otherwise: FloatArray) -> FloatArray:
-    """How near magnitudes are; where one of them has no number, what is given."""
+    """The nearness of magnitudes; if one has no number, the given nearness."""
     least, most = _ordered(x, y)
     ratio = np.divide(least, most, out=np.ones_like(most), where=(least >= 0) & (most > 0))
     return np.where(least < 0, otherwise, ratio**_SHARPNESS)
@@ -341,7 +342,7 @@ def _by_ratio(x: FloatArray, y: FloatArray, otherwise: FloatArray) -> FloatArray
 def agreement_features(
     a: RecordTable, i: IntArray, b: RecordTable, j: IntArray, worths: Mapping[str, Worth]
 ) -> list[FloatArray]:
-    """`AGREEMENT_FEATURES` of rows i of one table and j of another."""
+    """`AGREEMENT_FEATURES` of rows i of the first table and j of the second."""
     n = len(i)
     sums = {name: np.zeros(n) for name in AGREEMENT_FEATURES}
     sums["nearness least"] += 2.0
@@ -382,7 +383,7 @@ def agreement_features(
 
 
 def all_text_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
-    """`ALL_TEXT_FEATURES`: what the words of all values have in common."""
+    """`ALL_TEXT_FEATURES`: the words shared by all values."""
     cosines, *common = overlap(a.all_text, i, b.all_text, j)
     return [cosines, *_masses(np.stack([a.all_text.mass[i], b.all_text.mass[j]]), *common)]
 
@@ -391,7 +392,7 @@ _LEAST_CONTAINED = 5  # characters of a code that is looked for in another recor
 
 
 def code_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
-    """`CODE_FEATURES`: model numbers, sizes and other figures, wherever the records state them."""
+    """`CODE_FEATURES`: model numbers, sizes and other figures, from any attribute."""
     _, shared, only_a, only_b = overlap(a.codes["codes"], i, b.codes["codes"], j)
     sizes = [np.diff(table.codes["codes"].starts)[at] for table, at in ((a, i), (b, j))]
     contained = np.zeros(len(i))
@@ -445,7 +446,8 @@ _SAME = 1e-9
 
 
 def _standing(tops: FloatArray, value: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """How many rows are nearer, the gap to the best other row, and how many are about as near."""
+    """The number of nearer rows, the gap to the best other row, and the number of about equally
+    near rows."""
     better = (tops > value[:, None] + _SAME).sum(axis=1).astype(np.float64)
     best = tops.max(axis=1, initial=-1.0)
     second = tops[:, 1] if tops.shape[1] > 1 else np.full(len(tops), -1.0)
@@ -462,7 +464,7 @@ _MOST_TRUSTED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows with all that pairs of them are described by."""
+    """Some rows with all inputs for describing pairs of them."""
 
     table: RecordTable
     letters: FloatArray  # the greatest cosines with rows of the file, -1 for none, [rows, nearest]
@@ -472,7 +474,7 @@ class Rows:
 
     @classmethod
     def joined(cls, some: Sequence[Rows]) -> Rows:
-        """All rows of several, in order."""
+        """All rows of several collections, in order."""
         return cls(
             RecordTable.joined([one.table for one in some]),
             np.concatenate([one.letters for one in some]),
@@ -511,8 +513,8 @@ class File:
     ) -> tuple[File, IntArray]:
         """A file, and its candidate pairs of rows, i < j, ascending, shape [pairs, 2].
 
-        If fragments that share a value of `link` are different entities, rows are of tables, and
-        those of one table are not compared.
+        If fragments that share a value of `link` are different entities, each row belongs to a
+        table, and rows of one table are not compared.
         """
         counted = Counter(statement_of(fragment, link) for fragment in fragments)
         said = sorted(counted)
@@ -544,7 +546,7 @@ class File:
         return self._reader.naming
 
     def dump(self) -> Part:
-        """What `load` reads."""
+        """The form that `load` reads."""
         rows, (numbers, counts) = self.rows, self._names
         return {
             "reader": self._reader.dump(),
@@ -559,7 +561,7 @@ class File:
 
     @classmethod
     def load(cls, kept: PartReader) -> File:
-        """Read what `dump` gives."""
+        """Load the form of `dump`."""
         reader = StatementReader.load(kept.part("reader"))
         digests = kept.array("statements", np.int64, -1, 2)
         n = len(digests)
@@ -579,7 +581,7 @@ class File:
         return cls(reader, digests, counts, rows, names, facts, worths)
 
     def row(self, said: Statement) -> int | None:
-        """The row of a statement; None if the file does not have it."""
+        """The row of a statement; None if it is not in the file."""
         first, second = _digest(said)
         at = int(np.searchsorted(self._first, first))
         while at < len(self._first) and self._first[at] == first:
@@ -609,7 +611,7 @@ class File:
         return {form: EqualForms(self.rows.table, form) for form in forms}
 
     def placed(self, said: Statement) -> tuple[Rows, IntArray]:
-        """The row of a statement that the file does not have, and the rows of the file near it."""
+        """The row of a statement outside the file, and the rows of the file near it."""
         table = self._reader.table([said])
         tops, near = [], set[int]()
         tables = table.linked, self.rows.table.linked
@@ -634,7 +636,7 @@ class File:
         return Rows(table, letters, words, named, np.ones(1)), found
 
     def describe(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
-        """`FEATURES` of rows i of the one and j of the other, shape [pairs, features]."""
+        """`FEATURES` of rows i of the first and j of the second, shape [pairs, features]."""
         if 0 < len(i) <= _PAIRS_AT_ONCE:
             return self._describe_block(a, i, b, j)
         parts = (slice(k, k + _PAIRS_AT_ONCE) for k in range(0, len(i), _PAIRS_AT_ONCE))
@@ -680,7 +682,7 @@ def _digest(said: Statement) -> tuple[int, int]:
 
 
 def _worths(rows: Rows, counts: IntArray, pairs: IntArray) -> dict[str, Worth]:
-    """What the attributes are worth in a file."""
+    """The weights of the attributes in a file."""
     table = rows.table
     rng = np.random.default_rng(0)
     n = len(table)

@@ -1,13 +1,13 @@
-"""Knowledge about names: nicknames, legal forms, abbreviations, acronyms, numbers.
+"""Lexical knowledge about names: nicknames, legal forms, abbreviations, acronyms, numbers.
 
 A folded name is read once into sets of its words and parts. Words are compared for all pairs of
-names at once, each pair of words once; sets of parts, legal forms and numbers only where there are
-any. Nicknames and legal forms come from `known.json`, which states where they are from.
+names at once, each pair of words once; parts, legal forms and numbers are compared only if both
+names have them. Nicknames and legal forms come from `known.json`, which names its sources.
 
-*Parts* of "institute of physics, university of oslo" are what stands before a separator, the heads,
-and what stands behind one, the tails. A comma, a bracket, a colon, a dash between spaces, and the
-small words that place one thing in another are separators. A part is compared by its *core*: its
-letters without legal forms at either end and without small words.
+The *parts* of "institute of physics, university of oslo" are its heads, before a separator, and its
+tails, after one. Separators are a comma, a bracket, a colon, a dash between spaces, and small words
+such as "of". A part is compared by its *core*: its letters, without small words and without legal
+forms at either end.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _ROMAN_UNITS = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
 
 
 class Reading(NamedTuple):
-    """A name as `known_features` compares it."""
+    """A name in the form that `known_features` compares."""
 
     words: frozenset[str]  # all but small words and legal forms at either end
     core: str
@@ -76,7 +76,7 @@ class Reading(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _tables() -> tuple[frozenset[str], dict[str, frozenset[str]]]:
-    """The legal forms, and by given name what it may be short for, itself included."""
+    """The legal forms, and the long forms of each given name, including itself."""
     text = files("kbforge_plugins.likelihoods.pairs").joinpath("known.json").read_text("utf-8")
     told = json.loads(text)
     names: dict[str, set[str]] = {}
@@ -88,7 +88,7 @@ def _tables() -> tuple[frozenset[str], dict[str, frozenset[str]]]:
 
 @lru_cache(maxsize=1 << 13)
 def reading(name: str) -> Reading:
-    """What a folded name says."""
+    """The sets of a folded name."""
     between = [words_of_part(part) for part in _SEPARATOR.split(name)]
     between = [words for words in between if words][:_MOST_PARTS]
     n = len(between)
@@ -133,12 +133,13 @@ def _stripped(words: list[str]) -> tuple[list[str], set[str]]:
 
 
 def words_of_part(part: str) -> list[str]:
-    """The words of a folded text, those with dots or slashes, such as "s.a." and "a/s", as one."""
+    """The words of a folded text; words with dots or slashes, such as "s.a." and "a/s", stay
+    whole."""
     return words_of(_WITHIN.sub("", part))
 
 
 def _ending(words: Sequence[str], forms: frozenset[str]) -> int:
-    """How many of the last words are one legal form, leaving at least one word."""
+    """How many of the last words form one legal form, leaving at least one word."""
     longest = min(_MOST_WORDS_OF_A_FORM, len(words) - 1)
     return next((n for n in range(longest, 0, -1) if " ".join(words[-n:]) in forms), 0)
 
@@ -157,7 +158,7 @@ def _numbers(words: Sequence[str]) -> set[str]:
 
 
 def known_features(names_a: Sequence[str], names_b: Sequence[str]) -> list[FloatArray]:
-    """`KNOWN_FEATURES` of pairs of folded names, each [pairs]; NaN of what one of them lacks."""
+    """`KNOWN_FEATURES` of pairs of folded names, each [pairs]; NaN if one lacks the property."""
     place = _numbered([*names_a, *names_b])
     i, j = (_numbers_in(place, names) for names in (names_a, names_b))
     read = list(map(reading, place))
@@ -180,7 +181,7 @@ def _numbers_in(numbers: Mapping[str, int], texts: Sequence[str]) -> IntArray:
 
 
 def _agreements(sets: Sequence[frozenset[str]], i: IntArray, j: IntArray) -> FloatArray:
-    """1 of equal sets, 0 of disjoint ones, NaN where one is empty."""
+    """1 for equal sets, 0 for disjoint ones, NaN if one is empty."""
     out = np.full(len(i), np.nan)
     stated = np.array(list(map(bool, sets)), dtype=bool)
     for pair in np.flatnonzero(stated[i] & stated[j]).tolist():
@@ -190,9 +191,9 @@ def _agreements(sets: Sequence[frozenset[str]], i: IntArray, j: IntArray) -> Flo
 
 
 def _part_features(read: Sequence[Reading], i: IntArray, j: IntArray) -> FloatArray:
-    """Whether a name is a head or a tail of the other, and the longest part that both have.
+    """Whether a name is a head or a tail of the other, and the length of the longest shared part.
 
-    The latter is a share of the longer core, NaN if neither name has several parts.
+    The length is relative to the longer core, and NaN if neither name has several parts.
     """
     out = np.zeros((3, len(i)))
     out[2] = np.nan
@@ -215,7 +216,7 @@ _PairWords: TypeAlias = tuple[IntArray, IntArray]
 
 
 class _Tokens:
-    """By name, the numbers of some words, ascending."""
+    """For each name, the numbers of some words, ascending."""
 
     def __init__(self, words: Sequence[Collection[str]], numbers: Mapping[str, int]) -> None:
         sizes = np.fromiter(map(len, words), np.int64, len(words))
@@ -239,9 +240,9 @@ class _Tokens:
 def _word_features(
     read: Sequence[Reading], i: IntArray, j: IntArray
 ) -> tuple[list[FloatArray], FloatArray]:
-    """What words that only one name has say: the first of `KNOWN_FEATURES`, and the acronym.
+    """The evidence of words that only one name has: the first of `KNOWN_FEATURES`, and the acronym.
 
-    A word is unexplained if it is not met (`_met`) and no acronym of words of the other name.
+    A word is unexplained if it is not met (`_met`) and is not an acronym of the other name's words.
     """
     numbers = _numbered(chain.from_iterable(name.words for name in read))
     words, every = _Tokens([name.words for name in read], numbers), {*numbers}
@@ -269,10 +270,11 @@ def _word_features(
 def _met(
     texts: Sequence[str], a: _PairWords, b: _PairWords, n: int
 ) -> tuple[FloatArray, FloatArray, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether given names agree, and words that are short for another, each [pairs]; words met.
+    """Whether given names agree, and words abbreviate others, each [pairs]; and the met words.
 
-    `a` and `b` are the words that only the one name of a pair has, and only the other. A word is
-    met if one of the other's is alike, short or long for it, or its nickname.
+    `a` and `b` are the words that only the first name of a pair has, and only the second. A word is
+    met if one of the other's words is similar to it, abbreviates it or is abbreviated by it, or is
+    its nickname.
     """
     sizes = [np.bincount(pair, minlength=n) for pair, _ in (a, b)]
     few = np.flatnonzero((sizes[0] * sizes[1] <= _MOST_COMPARED)[a[0]])
@@ -296,7 +298,8 @@ def _met(
 def _words_compared(
     texts: Sequence[str], u: IntArray, v: IntArray
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether words u and v are given names, nicknames, short for one another, and alike."""
+    """Whether words u and v are given names, nicknames, abbreviations of each other, and
+    similar."""
     names = _tables()[1]
     long_names = [names.get(word) for word in texts]
     is_name = np.array([some is not None for some in long_names], dtype=bool)
@@ -322,8 +325,8 @@ def _words_compared(
 def shortens(short: str, long: str) -> bool:
     """Whether a word abbreviates another of the same first letter: "dept", "univ", "st".
 
-    It begins the other, or has letters of it in order, the last one included. A single letter is an
-    initial.
+    It is a prefix of the other, or has some of its letters in order, including the last. A single
+    letter is an initial.
     """
     if not 1 < len(short) < len(long) - 1:
         return False

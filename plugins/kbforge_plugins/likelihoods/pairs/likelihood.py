@@ -1,22 +1,22 @@
-"""The likelihood `pairs`: needs no training on the file at hand.
+"""The likelihood `pairs`: needs no training on the user's file.
 
-A model that ships scores whether two fragments are the same entity, from numbers that need no
-schema: how near their names are, how rare what they share, which attributes agree or conflict, and
-whether each is the other's best. The file that is clustered decides what a pair is worth.
+The shipped model scores whether two fragments are the same entity, from numbers that need no
+schema: the similarity of their names, the rarity of what they share, which attributes agree or
+conflict, and whether each is the other's best match. The weights depend on the clustered file.
 
-A row that was seen n times weighs w_n = sqrt(n), so that fifty equal mentions do not outvote all
-other evidence, but outweigh the prior's preference for large clusters however many there are:
+A row that was seen n times has weight w_n = sqrt(n), so fifty equal mentions do not outvote all
+other evidence, but still outweigh the prior's preference for large clusters:
 
     L(C) = sum over rows r < s of C of w(n_r) w(n_s) o(r, s) + sum over rows r of (n_r - 1) o(r, r)
 
-with o the clipped log odds of a pair. To those of two different rows that are candidates a *bias*
-is added, a constant that answers choose (`kbforge.fit.chooser`). All sums are of whole numbers, so
-that L depends on the multiset alone, to the last bit.
+with o the clipped log odds of a pair. A *bias*, a constant that answers choose
+(`kbforge.fit.chooser`), is added for two different rows that are candidates. All sums are of
+integers, so L depends only on the multiset, to the last bit.
 
 *Contributions.* A tree's sum for a pair is split over the features on its path: each node's feature
 gets the change of the mean of the leaves from the node to the child (Saabas 2014). Features of
-agreement and of all words are shared out over the attributes that both rows state, by how much
-their nearness tells in this file; all other features describe the name.
+agreement and of all words are distributed over the attributes that both rows state, in proportion
+to their evidence in this file; all other features describe the name.
 """
 
 from __future__ import annotations
@@ -73,17 +73,17 @@ from kbforge_plugins.likelihoods.pairs.odds import (
 )
 
 _ONE = 1 << 8
-"""The weight of a row that was seen once."""
+"""The weight of a row seen once."""
 _SCALE = float(UNITS * _ONE * _ONE)
 
 
 def weight(n: int) -> int:
-    """w_n in units of which a row seen once has 256."""
+    """w_n in units, 256 of which are the weight of a row seen once."""
     return isqrt(n * _ONE * _ONE)
 
 
 class Members:
-    """One cluster: how often each row was seen, and the sum of the rows' weights."""
+    """A cluster: how often each row was seen, and the sum of the rows' weights."""
 
     __slots__ = ("counts", "weight")
 
@@ -105,7 +105,8 @@ def nats(units: int) -> float:
 
 
 def gain_of(odds: Odds, members: Members, x: Row, before: int | None = None) -> int:
-    """What one more x adds to the cluster's sum, or what the last x did, if seen `before` times."""
+    """The change of the cluster's sum by one more x, or by the last x, given its number
+    `before`."""
     here = members.counts.get(x, 0)
     n = here if before is None else before
     step = weight(n + 1) - weight(n)
@@ -143,14 +144,15 @@ def counted(rows: Iterable[Row]) -> Members:
 
 
 def both(one: Members, other: Members) -> Members:
-    """The cluster of the observations of two."""
+    """The cluster with the observations of both."""
     counts = Counter(one.counts)
     counts.update(other.counts)
     return Members(counts, sum(map(weight, counts.values())))
 
 
 class PairTable(LiveClusters):
-    """See `kbforge.contracts.likelihood`: clusters that fragments can leave, and that can merge."""
+    """See `kbforge.contracts.likelihood`: clusters that fragments can leave, and that can be
+    merged."""
 
     editable = mergeable = True
 
@@ -216,7 +218,7 @@ class PairTable(LiveClusters):
         self._keep(into, members)
 
     def _apart(self, slots: int, weight_of_one: int) -> FloatArray:
-        """The gain of joining each slot if no rows are candidates."""
+        """The gain of joining each slot without any candidate rows."""
         if len(self._out) < slots:
             self._out = np.zeros(capacity_for(slots, len(self._out)))
         self._fit_weights(slots)
@@ -309,10 +311,10 @@ class Pairs(ConjugateLikelihood):
     """A pretrained model of pairs, for any attributes.
 
     Args:
-        model: use this model (a file, or its folder) in place of the one that ships.
+        model: use this model (a file, or its folder) instead of the shipped one.
         link: an attribute, or "source": fragments that share a value of it are different entities,
             and are not compared.
-        bias: add so much to the log odds of every pair that is compared, from -6 to 6 nats.
+        bias: constant added to the log odds of every compared pair, from -6 to 6 nats.
 
     Raises:
         KBForgeError: the file cannot be read, or (ModelError) is not such a model; or the bias is
@@ -335,7 +337,7 @@ class Pairs(ConjugateLikelihood):
         self.index: CandidateIndex = self._nearby
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Read how rare names and values are, and what agreement is worth; says so to the user."""
+        """Learn how rare names and values are, and the weight of agreement; returns a note."""
         self._odds = Odds.fitted(fragments, self._trees, self._link, self._odds.shift)
         self._nearby.follow(self._odds)
         pairs, expected = len(self._odds.links), ""
@@ -348,11 +350,11 @@ class Pairs(ConjugateLikelihood):
 
     @property
     def one_to_one(self) -> bool:
-        """Whether the linked tables it was fitted to seem to be; False of one that was kept."""
+        """Whether the fitted linked tables seem one to one; False for a loaded state."""
         return self._odds.one_to_one
 
     def biased(self, nats: float) -> Pairs:
-        """The likelihood of the same file with this bias; it describes no pair again."""
+        """The likelihood of the same file with this bias; no pair is described again."""
         other = copy(self)
         other._odds = self._odds.shifted(_units_of(nats))
         other._nearby = PairIndex(other._odds)
@@ -360,16 +362,17 @@ class Pairs(ConjugateLikelihood):
         return other
 
     def dump(self) -> LearnedState:
-        """What was read of the file, the log odds of its pairs, and which model gave them."""
+        """The fitted state of the file, the log odds of its pairs, and the model's identity."""
         leading = self._nearby.kept_leading()
         own = {"format": _FORMAT, "model": self._digest, "leading": leading}
         return flattened({**own, **self._odds.dump()})
 
     def load(self, kept: LearnedState) -> None:
-        """Restore what was kept; a ModelError if it is damaged, OtherModelError if of another."""
+        """Load a saved state; a ModelError if it is damaged, an OtherModelError if of another
+        model."""
         reading = PartReader(kept)
         if (reading.value("format"), reading.value("model")) != (_FORMAT, self._digest):
-            raise OtherModelError("what was kept is of another format or pair model")
+            raise OtherModelError("the saved state has another format or pair model")
         odds = Odds.load(reading, self._trees, self._link)
         leading = leading_of(reading, odds.links)
         reading.require_all_read()
@@ -377,7 +380,7 @@ class Pairs(ConjugateLikelihood):
         self._odds = odds
 
     def forget(self) -> None:
-        """Drop the rows of fragments that the file did not have."""
+        """Drop the rows of fragments outside the file."""
         self._odds.forget()
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
@@ -399,8 +402,8 @@ class Pairs(ConjugateLikelihood):
     ) -> PairOdds:
         """The clipped log odds of the pairs of these fragments, by row, without the bias.
 
-        Fragments that the file does not have are placed against it if `placed` says so (None: all);
-        the others are `UNREAD`.
+        Fragments outside the file are compared with it if `placed` marks them (None: all); the
+        others are `UNREAD`.
         """
         odds = self._odds
         row = np.full(len(fragments), UNREAD, np.int64)
@@ -412,7 +415,8 @@ class Pairs(ConjugateLikelihood):
         return PairOdds(row, first, second, (plain + APART) / UNITS, APART / UNITS)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
-        """What each attribute (or `name`) says for the fragment's joining the cluster, in nats.
+        """The contribution of each attribute (or `name`) to the fragment's joining the cluster, in
+        nats.
 
         The sum over attributes is L(C + x) - L(C) - L({x}).
         """
@@ -421,7 +425,7 @@ class Pairs(ConjugateLikelihood):
     def contributions_to(
         self, fragment: Fragment, clusters: Sequence[Sequence[Fragment]]
     ) -> list[dict[str, float]]:
-        """As `contributions`, of several clusters; all pairs are described together."""
+        """Like `contributions`, for several clusters; all pairs are described together."""
         odds = self._odds
         x = odds.encode(fragment)
         joined = [counted(map(odds.encode, cluster)) for cluster in clusters]
@@ -433,7 +437,7 @@ class Pairs(ConjugateLikelihood):
     def _summed(
         self, fragment: Fragment, x: Row, members: Members, parts: Mapping[Row, Mapping[str, float]]
     ) -> dict[str, float]:
-        """The contributions of the candidates of a row that are members, by attribute."""
+        """The contributions of a row's candidates among the members, by attribute."""
         odds = self._odds
         naming = next(
             (a for a in (*odds.file.naming, *fragment.properties) if a in fragment.properties),
@@ -453,7 +457,7 @@ class Pairs(ConjugateLikelihood):
 
     @cached_property
     def _node_means(self) -> FloatArray:
-        """By node of the trees, the mean of the means of its children."""
+        """For each node of the trees, the mean of its children's means."""
         trees = self._trees
         mean = np.zeros(len(trees.feature))
         for node in range(len(mean) - 1, -1, -1):
@@ -468,7 +472,7 @@ _SHARED = np.isin(np.array(FEATURES), (*AGREEMENT_FEATURES, *ALL_TEXT_FEATURES))
 def _pair_contributions(
     odds: Odds, trees: Trees, means: FloatArray, x: Row, rows: Sequence[Row]
 ) -> dict[Row, dict[str, float]]:
-    """By other row, and by attribute, "" for the name: its part of the clipped log odds."""
+    """For each other row and attribute ("" for the name), its part of the clipped log odds."""
     a, i = odds.rows_of(x)
     described: dict[int, tuple[Rows, list[Row], list[int]]] = {}
     for row in rows:
@@ -501,7 +505,7 @@ def _pair_contributions(
 
 
 def _evidence(odds: Odds, a: Rows, i: IntArray, b: Rows, j: IntArray) -> dict[str, FloatArray]:
-    """By attribute how much its nearness tells, of each pair of rows; 0 where one lacks it."""
+    """The weight of each attribute's nearness for each pair of rows; 0 if one lacks it."""
     out = {}
     for name, worth in odds.file.worths.items():
         one, other = a.table.columns[name], b.table.columns[name]
@@ -514,7 +518,7 @@ def _evidence(odds: Odds, a: Rows, i: IntArray, b: Rows, j: IntArray) -> dict[st
 
 
 def _feature_contributions(trees: Trees, means: FloatArray, features: FloatArray) -> FloatArray:
-    """What each feature adds to the trees' sum, and last what all pairs have in common.
+    """The contribution of each feature to the trees' sum, and last the constant part.
 
     Args:
         trees: of the model.
@@ -558,7 +562,8 @@ def _units_of(bias: float) -> int:
 
 
 def _read(model: str | None, link: str | None) -> Trees:
-    """The trees of a file or folder, by default those that ship: of a file or of linked tables."""
+    """The trees of a file or folder, by default the shipped ones: for a file or for linked
+    tables."""
     if model is not None and not Path(model).is_dir():
         content, where = read_small(model, "a pair model", _MOST_BYTES, ModelError), model
     else:
@@ -578,5 +583,5 @@ def _read(model: str | None, link: str | None) -> Trees:
 
 
 def model_bytes(fragments: Trees, tables: Trees) -> bytes:
-    """A model for the fragments of a file, and for those of tables that are linked."""
+    """A model for the fragments of a file, and one for linked tables."""
     return save_parts(dict(zip(_PARTS, (fragments, tables), strict=True)), {})

@@ -1,10 +1,10 @@
 """Finds candidate pairs: the nearest rows of each row.
 
 A row is compared with the nearest rows by letters and by words, with the nearest rows in other
-scripts by consonants, and with rows that have equal forms of a name. Nearness is the cosine of rows
-of weights, found by sparse products. Columns that many rows have are left out, rarest first until
-the allowed work is spent. Rows that share none of the attributes compared one by one are left out:
-what such a pair has in common has no meaning of its own.
+scripts by consonants, and with rows that have equal forms of a name. Nearness is the cosine of
+weighted rows, computed with sparse products. Columns are used from the rarest on until a limit on
+the work is reached, so very common columns are left out. Rows without a common compared attribute
+are left out, because what such a pair shares is meaningless.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kbforge_plugins.likelihoods.pairs.bags import Bags
 from kbforge_plugins.likelihoods.pairs.table import RecordTable
 
 WAYS = ("letters", "words")
-"""In which a row is near to others."""
+"""The measures of nearness between rows."""
 Tops: TypeAlias = tuple[FloatArray, FloatArray]
 """The cosines of the nearest rows in each of `WAYS`, -1 for none, each [rows, nearest]."""
 NEAREST = 24  # rows that a row is compared with, by letters and by words
@@ -54,17 +54,17 @@ def narrowed(bags: Bags) -> sparse.csr_array:
 
 
 def turned(rows: sparse.csr_array) -> sparse.csr_array:
-    """By column, the rows that have it, as `nearest` reads them."""
+    """For each column, its rows, in the form that `nearest` reads."""
     return sparse.csr_array(rows.T)
 
 
 def nearest(
     rows: sparse.csr_array, among: sparse.csr_array, tables: tuple[IntArray, IntArray], other: bool
 ) -> Iterator[tuple[int, IntArray, FloatArray]]:
-    """For each row, those nearest to it and their cosines, the nearest first.
+    """For each row, its nearest rows and their cosines, the nearest first.
 
-    `among` is by column, shape [columns, all]; if `other`, row k of `rows` is its row k, left out.
-    `tables` are those of the rows and of all; rows of one linked table are not compared.
+    `among` is by column, shape [columns, all]; with `other`, row k of `rows` is its row k, which is
+    left out. `tables` are those of the rows and of all; rows of one linked table are not compared.
     """
     for start in range(0, rows.shape[0], _ROWS_AT_ONCE):
         some = rows if rows.shape[0] <= _ROWS_AT_ONCE else rows[start : start + _ROWS_AT_ONCE]
@@ -93,7 +93,7 @@ def nearest(
 
 
 class OtherScripts:
-    """By script, the rows of a table in other scripts, by the consonants of their names."""
+    """For each script, the nearest rows in other scripts, by the consonants of their names."""
 
     def __init__(self, table: RecordTable) -> None:
         self._script, self._linked, self._consonants = table.script, table.linked, table.consonants
@@ -105,7 +105,7 @@ class OtherScripts:
         return narrowed(self._consonants)
 
     def nearest(self) -> Iterator[tuple[int, IntArray]]:
-        """For each row of the table, a bounded number of those nearest to it, the nearest first."""
+        """For each row of the table, a bounded number of its nearest rows, the nearest first."""
         for script in self._scripts if len(self._scripts) > 1 else ():
             mine = np.flatnonzero(self._script == script)
             for row, found in self.nearest_to(self._unit[mine], self._linked[mine], script):
@@ -134,9 +134,9 @@ class EqualForms:
         self._rows = np.repeat(np.arange(len(table)), np.diff(table.called))[order]
 
     def equal_in(self, table: RecordTable, mine: str) -> Iterator[tuple[int, int]]:
-        """Pairs of rows where this form of the one is the indexed form of the other.
+        """Pairs of rows where this form of the first is the indexed form of the second.
 
-        Where many rows share a form, each is compared with the next ones only.
+        If many rows share a form, each is compared only with the following ones.
         """
         rows = np.repeat(np.arange(len(table)), np.diff(table.called))
         wanted = table.names.numbers[mine][table.which]
@@ -161,7 +161,7 @@ class EqualForms:
 
 
 def unit_row(bags: Bags) -> sparse.csr_array:
-    """The one row of these bags, its columns backwards."""
+    """The single row of these bags, with its columns in reverse order."""
     columns, weights = bags.backwards()
     return sparse.csr_array((weights, columns, bags.starts), shape=(1, len(bags.weight)))
 
@@ -200,9 +200,9 @@ def comparable(one: IntArray, other: IntArray) -> NDArray[np.bool_]:
 
 
 def attributes_compared(table: RecordTable, naming: tuple[str, ...]) -> IntArray:
-    """Which of the attributes that are compared each row states, as bits; shape [rows].
+    """Which compared attributes each row states, as bits; shape [rows].
 
-    `naming` are those that make the names. Rows without a common bit are not compared.
+    `naming` are the attributes that form the names. Rows without a common bit are not compared.
     """
     named = table.numbers("name") != 0
     bits: IntArray = named.astype(np.int64) * (len(naming) == 1)
@@ -212,5 +212,5 @@ def attributes_compared(table: RecordTable, naming: tuple[str, ...]) -> IntArray
 
 
 def _pair_numbers(i: IntArray, j: IntArray, n: int) -> IntArray:
-    """One number for each pair of n rows."""
+    """A unique number for each pair of n rows."""
     return np.minimum(i, j) * n + np.maximum(i, j)

@@ -1,31 +1,31 @@
-"""Computes the log odds of all candidate pairs at once, by decision trees.
+"""Computes the log odds of all candidate pairs at once, with decision trees.
 
-Log odds are clipped, in whole numbers of a small unit, and stored by row as the difference from the
-fixed log odds of rows that are no candidates. To those of two different rows a constant may be
-added after they are clipped, the *shift*. A later row is compared with the same file,
-so that its log odds do not depend on other later rows.
+Log odds are clipped to integers of a small unit, and stored by row as the difference from the fixed
+log odds of rows that are not candidates. For two different rows a constant, the *shift*, may be
+added after clipping. A later row is compared with the same file, so its log odds do not depend on
+other later rows.
 
-*Index.* A fragment's keys are its own row, one key for each pair of it with a row that may be the
-same entity, and its names. A fragment that the file does not have takes the own keys of such rows.
+*Index.* A fragment's keys are its own row, one key for each pair with a row that may be the same
+entity, and its names. A fragment outside the file gets the own keys of such rows.
 
 *Linked tables.* The prior of a match between tables without duplicates is estimated. A record has
-at most one partner in another table, so its second best partner is none: the log odds of second
-best partners show how near records of different entities come in this file. Where the best partners
-of a table's records are as far, they are no partners either. That gives the share of records
-without a partner, as the share of nulls is estimated (Storey 2002; Efron 2004):
+at most one partner in another table, so its second best candidate is not a partner: the log odds of
+second best candidates show how similar records of different entities are in this file. Best
+candidates with equally low log odds are not partners either. This gives the share of records
+without a partner, like an estimate of the share of nulls (Storey 2002; Efron 2004):
 
     p0 = (share of best log odds below t) / (share of second best log odds below t)
 
-with t the median of the second best. Where few records have a partner, p0 errs low, since the
-second best of a record without one is further than its best. The odds of all pairs get the constant
-b under which as many records are expected to have a partner:
+with t the median of the second best. If few records have a partner, p0 is too low, because a record
+without one has a second best candidate below its best. The odds of all pairs get the constant b
+that makes the expected number of records with a partner equal:
 
     sum over records i of S_i / (1 + S_i) = (1 - p0) n    where S_i = sum over j of exp(b + o_ij)
 
-Where no record has a partner, the best of them are below t far seldomer than the second best: of
+If no record has a partner, the best are below t far less often than the second best: for
 independent odds a share G of the best, where G - G ln G = .5, so G = .19 and 1 - p0 = .63. Only a
-share near 1 is evidence, so under a smaller one the odds are raised little: labelled sets that were
-split into two tables, a fifth of whose records had a partner, lost up to .12 of F1 by it.
+share near 1 is evidence, so a smaller one raises the odds little: labelled sets split into two
+tables, a fifth of whose records had a partner, lost up to .12 of F1 otherwise.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from kbforge_plugins.likelihoods.pairs.table import Statement, statement_of
 
 MODEL = "pairs.safetensors"
 UNITS = 1 << 16
-"""Units of log odds, in one nat."""
+"""Units of log odds per nat."""
 MOST = 6.0
-"""Log odds are clipped to this, either side of 0, nats."""
+"""Log odds are clipped to this bound on either side of 0, nats."""
 APART = round(-5.0 * UNITS)
-"""Log odds of two rows that are no candidates, in units."""
+"""Log odds of two rows that are not candidates, in units."""
 MOST_SHIFT = 6.0
-"""A shift of log odds, either side of 0, nats."""
+"""Maximum shift of log odds, on either side of 0, nats."""
 
 Row: TypeAlias = int
-"""A row of the file, or, from the file's length on, a later row."""
+"""A row of the file or, from the file's length on, a later row."""
 
 
 _NEAR_COSINE = 0.25
@@ -65,7 +65,7 @@ _FEW = 64
 
 
 class LaterRows:
-    """Rows that the file does not have, numbered in the order in which they came."""
+    """Rows outside the file, numbered in the order of their arrival."""
 
     def __init__(self) -> None:
         self._joined: Rows | None = None
@@ -80,17 +80,17 @@ class LaterRows:
         return self._n
 
     def tables(self, numbers: IntArray) -> IntArray:
-        """The linked tables of the rows of these numbers."""
+        """The linked tables of the rows with these numbers."""
         return np.array([self._tables[number] for number in numbers.tolist()], dtype=np.int64)
 
     def compared(self, numbers: IntArray) -> IntArray:
-        """The `attributes_compared` of the rows of these numbers."""
+        """The `attributes_compared` of the rows with these numbers."""
         return np.array([self._compared[number] for number in numbers.tolist()], dtype=np.int64)
 
     def near(self, row: Rows) -> IntArray:
-        """The numbers of those near to another row, ascending.
+        """The numbers of the rows near another row, ascending.
 
-        They are near by letters, by words, or, in another script, by consonants.
+        They are near by letters, by words or, in another script, by consonants.
         """
         letters, words, consonants = (
             way.cosines(bags, self._n) >= _NEAR_COSINE
@@ -115,14 +115,14 @@ class LaterRows:
             self._single = []
 
     def place(self, number: int) -> tuple[Rows, int]:
-        """Where a row is described, and its place there."""
+        """The object that describes a row, and the row's place there."""
         joined = self._n - len(self._single)
         if self._joined is not None and number < joined:
             return self._joined, number
         return self._single[number - joined], 0
 
     def parts(self, numbers: IntArray, last: Rows) -> Iterator[tuple[Rows, IntArray]]:
-        """Where rows of these ascending numbers are described, and one more at the end."""
+        """The places of these ascending numbers in the file and in later rows."""
         joined = self._n - len(self._single)
         before = numbers[numbers < joined]
         if self._joined is not None and len(before):
@@ -136,20 +136,20 @@ def _bags_of(row: Rows) -> tuple[Bags, Bags, Bags]:
 
 
 class _TokenPostings:
-    """By token, the rows that have it, and its weight in the unit row."""
+    """For each token, the rows that have it, and its weight in the unit row."""
 
     def __init__(self) -> None:
         self._rows: dict[int, tuple[array[int], array[float]]] = {}
 
     def add(self, bags: Bags, number: int) -> None:
-        """Add the one row of these bags."""
+        """Add the single row of these bags."""
         for column, weight in _tokens(bags):
             rows, weights = self._rows.setdefault(column, (array("q"), array("d")))
             rows.append(number)
             weights.append(weight)
 
     def cosines(self, bags: Bags, n: int) -> FloatArray:
-        """The cosines of the one row of these bags with all rows that were added, shape [n]."""
+        """The cosines of the single row of these bags with all added rows, shape [n]."""
         rows, products = [np.zeros(0, np.int64)], [np.zeros(0)]
         for column, weight in _tokens(bags):
             if column in self._rows:
@@ -167,10 +167,10 @@ def _tokens(bags: Bags) -> Iterator[tuple[int, float]]:
 
 
 class OddsLinks:
-    """The candidate pairs of a file by row, ascending, and their log odds less `APART`, in units.
+    """The candidate pairs of a file by row, ascending, and their log odds minus `APART`, in units.
 
     `arrays` are, by first row, the starts, second rows and log odds; by second row, the starts,
-    numbers of links and first rows; and `own`, of two fragments that state the same.
+    numbers of links and first rows; and `own`, the log odds of two identical fragments.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class OddsLinks:
 
     @property
     def first(self) -> IntArray:
-        """By link, the row that comes first."""
+        """The first row of each link."""
         return np.repeat(np.arange(len(self.own)), np.diff(self._starts))
 
     def of(self, row: Row) -> tuple[IntArray, IntArray]:
@@ -224,18 +224,18 @@ class OddsLinks:
         )
 
     def raised(self, units: int) -> OddsLinks:
-        """The same links, with so much more of log odds for two different rows."""
+        """The same links, with a constant added to the log odds of two different rows."""
         above = self.above + np.int32(units)
         return OddsLinks(self._starts, self.second, above, self.own)
 
     def dump(self) -> Part:
-        """What `load` reads."""
+        """The form that `load` reads."""
         sizes = np.diff(self._starts).astype(np.int32)
         return {"sizes": sizes, "second": self.second, "above": self.above, "own": self.own}
 
     @classmethod
     def load(cls, kept: PartReader, rows: int) -> OddsLinks:
-        """Read what `dump` gives."""
+        """Load the form of `dump`."""
         starts = kept.starts("sizes", rows)
         n, most = int(starts[-1]), round((2 * MOST + MOST_SHIFT) * UNITS)
         second = kept.array("second", np.int32, n, low=0, high=rows - 1)
@@ -248,7 +248,7 @@ _MOST_CACHED = 1 << 14
 
 
 class Odds:
-    """The log odds of pairs in one file: the sum of the trees of a row of `file.FEATURES`."""
+    """The log odds of pairs in one file: the sum of the trees over `file.FEATURES`."""
 
     def __init__(
         self,
@@ -270,7 +270,7 @@ class Odds:
         self.forget()
 
     def forget(self) -> None:
-        """Drop all later rows, whose numbers mean nothing then."""
+        """Drop all later rows, whose numbers become invalid."""
         self._later = LaterRows()
         self._row_of: dict[Statement, Row] = {}  # of later rows
         self._near_later: list[dict[Row, int]] = []  # by later row, all that are near
@@ -283,7 +283,7 @@ class Odds:
     def fitted(
         cls, fragments: Sequence[Fragment], trees: Trees, link: str | None = None, shift: int = 0
     ) -> Odds:
-        """The odds of a file's pairs; fragments that share a value of `link` are apart."""
+        """The odds of a file's pairs; fragments that share a value of `link` are separate."""
         file, pairs = File.fitted(fragments, link)
         rows, own = file.rows, np.arange(len(file.counts))
         log_odds, alone = (
@@ -302,7 +302,7 @@ class Odds:
         return Odds(self.file, self._trees, links, self._link, self.bias, self.matches, shift)
 
     def dump(self) -> Part:
-        """What `load` reads."""
+        """The form that `load` reads."""
         return {
             **self.file.dump(),
             "links": self.links.dump(),
@@ -312,7 +312,7 @@ class Odds:
 
     @classmethod
     def load(cls, kept: PartReader, trees: Trees, link: str | None = None) -> Odds:
-        """Read what `dump` gives."""
+        """Load the form of `dump`."""
         file = File.load(kept)
         links = OddsLinks.load(kept.part("links"), len(file.counts))
         most = round(MOST_SHIFT * UNITS)
@@ -322,13 +322,14 @@ class Odds:
         )
 
     def encode(self, fragment: Fragment) -> Row:
-        """The row of what a fragment states; a new statement is placed against the file."""
+        """The row of a fragment's statement; a new statement is compared with the file."""
         row = self.row_of(fragment, place=True)
         assert row is not None
         return row
 
     def row_of(self, fragment: Fragment, place: bool) -> Row | None:
-        """The row of what a fragment states; if the file lacks it, it is placed or None."""
+        """The row of a fragment's statement; if the file lacks it, it is compared with the file, or
+        None."""
         said = statement_of(fragment, self._link)
         row = self._row_of.get(said) if place else None
         row = self._row_in_file.get(said) if row is None else row
@@ -348,7 +349,7 @@ class Odds:
         return len(self.file.counts) + len(self._later)
 
     def near(self, row: Row) -> Mapping[Row, int]:
-        """By candidate of a row, which include itself: their log odds less `APART`, in units."""
+        """For each candidate of a row, including itself: the log odds minus `APART`, in units."""
         n = len(self.file.counts)
         near = self._near_later[row - n] if row >= n else self._near.get(row)
         if near is None:
@@ -364,7 +365,7 @@ class Odds:
     def near_of(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """The first and second rows of the candidate pairs of some rows, and their `near`.
 
-        All rows ascend; a pair of two of the given rows is there both ways round.
+        All rows ascend; a pair of two of the given rows occurs in both directions.
         """
         links, n = self.links, len(self.file.counts)
         of_file = rows[rows < n]
@@ -386,12 +387,12 @@ class Odds:
         return first[order], second[order], above[order]
 
     def rows_of(self, row: Row) -> tuple[Rows, int]:
-        """Where a row is described, and its place there."""
+        """The object that describes a row, and the row's place there."""
         n = len(self.file.counts)
         return (self.file.rows, row) if row < n else self._later.place(row - n)
 
     def described(self, x: Row, b: Rows, rows: IntArray) -> FloatArray:
-        """`FEATURES` of a row and each of others, which lie there at these places."""
+        """`FEATURES` of a row and each of others, given their places."""
         row, of_file, described = self._placed
         if row == x and b is self.file.rows and np.isin(rows, of_file).all():
             return described[np.searchsorted(of_file, rows)]
@@ -438,7 +439,7 @@ class Odds:
 
 
 def _log_odds(file: File, trees: Trees, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
-    """The log odds of rows i of the one and j of the other, nats, shape [pairs]."""
+    """The log odds of rows i of the first and j of the second, nats, shape [pairs]."""
     out = np.zeros(len(i))
     for start in range(0, len(i), _BLOCK):
         x, y = i[start : start + _BLOCK], j[start : start + _BLOCK]
@@ -449,7 +450,7 @@ def _log_odds(file: File, trees: Trees, a: Rows, i: IntArray, b: Rows, j: IntArr
 def _log_odds_of(
     trees: Trees, described: FloatArray, a: Rows, i: IntArray, b: Rows, j: IntArray
 ) -> FloatArray:
-    """The same, of rows whose pairs are described."""
+    """The same for rows whose pairs have been described."""
     log_odds = trees.predict(described)
     # two fragments that state nothing share no attribute
     log_odds[(a.table.stated[i] == 0) & (b.table.stated[j] == 0)] = APART / UNITS
@@ -457,7 +458,7 @@ def _log_odds_of(
 
 
 def _above(log_odds: FloatArray) -> IntArray:
-    """Log odds, clipped, less `APART`, in units."""
+    """Log odds, clipped, minus `APART`, in units."""
     units = np.rint(np.clip(log_odds, -MOST, MOST) * UNITS).astype(np.int64)
     above: IntArray = units - APART
     return above
@@ -470,19 +471,20 @@ _NAMES = ("name", "bare")
 
 
 class PairIndex(CandidateIndex):
-    """Keys by pairs of the file that may be one entity."""
+    """Keys from pairs of the file that may be one entity."""
 
     def __init__(self, odds: Odds) -> None:
         self.follow(odds)
 
     def follow(self, odds: Odds, leading: NDArray[np.bool_] | None = None) -> None:
-        """Give the keys of another file: an index may be used before its likelihood is fitted."""
+        """Use the keys of another file, because an index may be used before its likelihood is
+        fitted."""
         self._odds = odds
         self._n = len(odds.file.counts)
         self._leading = _leading(odds.links) if leading is None else leading
 
     def kept_leading(self) -> NDArray[np.uint8]:
-        """What `leading_of` reads; the odds are kept by themselves."""
+        """The form that `leading_of` reads; the odds are saved separately."""
         return np.packbits(self._leading)
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
@@ -520,7 +522,7 @@ class PairIndex(CandidateIndex):
         return starts_of(np.bincount(place, minlength=len(rows))), key[order]
 
     def _best(self, row: Row) -> list[Row]:
-        """A bounded number of the likeliest rows of the file, ascending."""
+        """A bounded number of the most probable rows of the file, ascending."""
         near = [
             (above, -other)
             for other, above in self._odds.near(row).items()
@@ -530,13 +532,13 @@ class PairIndex(CandidateIndex):
 
 
 def leading_of(kept: PartReader, links: OddsLinks) -> NDArray[np.bool_]:
-    """Read what `PairIndex.kept_leading` gives."""
+    """Load the form of `PairIndex.kept_leading`."""
     bits = kept.array("leading", np.uint8, (len(links) + 7) // 8)
     return np.unpackbits(bits, count=len(links)).astype(np.bool_)
 
 
 def _leading(links: OddsLinks) -> NDArray[np.bool_]:
-    """By link, whether one of its rows is among the likeliest rows of the other."""
+    """For each link, whether one of its rows is among the most probable rows of the other."""
     likely = np.flatnonzero(links.above + APART >= _LEAST)
     first, second, above = links.first[likely], links.second[likely], links.above[likely]
     row, other = np.concatenate([first, second]), np.concatenate([second, first])
@@ -549,27 +551,28 @@ def _leading(links: OddsLinks) -> NDArray[np.bool_]:
 
 
 MOST_BIAS = 6.0
-"""Nats either side of 0."""
+"""Bound of log odds on either side of 0, nats."""
 _LEAST_RECORDS = 30
 _QUANTILE = 0.5
 _NEARLY_ALL = 0.9
-"""Of the records; from here on the share that has a partner is believed."""
+"""Minimum share of records with a partner that is trusted."""
 _UNSURE_BIAS = 1.0
-"""Nats that odds are raised by at most if a smaller share seems to have a partner."""
+"""Maximum increase of the odds, in nats, for a smaller share."""
 _MOST_WITH_TWO = 0.1
-"""Of the records with a partner; where more have a second one, tables have duplicates.
+"""Share of records with a second partner, among those with one, above which tables have duplicates.
 
-On four pairs of tables without duplicates at most .03, on artists_nga .27. Files that were split at
-random have .00 to .66: the less, the fewer fragments an entity has, so this alone tells little."""
+In four pairs of tables without duplicates it is at most .03, in artists_nga .27. Files split at
+random have .00 to .66: the fewer fragments an entity has, the lower it is, so this alone is weak
+evidence."""
 _STEPS = 30
 
 
 def match_bias(pairs: IntArray, log_odds: FloatArray, linked: IntArray) -> tuple[float, float]:
-    """What is added to the log odds of every pair, nats, and how many matches are expected.
+    """The constant added to the log odds of every pair, nats, and the expected number of matches.
 
-    Both are 0 where too few records tell. More than a nat is only added where nearly all records
-    have a partner. `pairs` [pairs, 2] are of rows of different tables,
-    `linked` the number of each row's table. Each two tables are looked at from the smaller one.
+    Both are 0 if there are too few records. More than a nat is added only if nearly all records
+    have a partner. `pairs` [pairs, 2] are rows of different tables, `linked` the number of each
+    row's table. Each pair of tables is examined from the smaller one.
     """
     record = _records(pairs, linked)
     order = np.lexsort((-log_odds, record))
@@ -593,9 +596,9 @@ def match_bias(pairs: IntArray, log_odds: FloatArray, linked: IntArray) -> tuple
 def one_to_one(pairs: IntArray, log_odds: FloatArray, linked: IntArray, expected: float) -> bool:
     """Whether nearly all records of the smaller of each two tables have one partner in the other.
 
-    `expected` matches are as `match_bias` gives them. A duplicate within a table gives its partner
-    a second one, and has none of its own if the two are all there is of an entity. So tables that
-    are one to one have few duplicates, whatever these look like.
+    `expected` matches are as in `match_bias`. A duplicate within a table gives its partner a second
+    one; it has none itself if the two are the whole entity. So one-to-one tables have few
+    duplicates, even if records look like duplicates.
     """
     sizes = np.sort(np.unique(linked, return_counts=True)[1])[::-1]
     # each table is the smaller one beside all that are larger
@@ -610,7 +613,8 @@ def one_to_one(pairs: IntArray, log_odds: FloatArray, linked: IntArray, expected
 
 
 def _records(pairs: IntArray, linked: IntArray) -> IntArray:
-    """By pair, a number for the record of the smaller of its two tables and the other table."""
+    """For each pair, a number for the record of the smaller of its two tables and the other
+    table."""
     tables, which = np.unique(linked, return_inverse=True)
     sizes = np.bincount(which)
     table = which[pairs]
@@ -624,7 +628,7 @@ def _records(pairs: IntArray, linked: IntArray) -> IntArray:
 
 
 def _solved(record: IntArray, log_odds: FloatArray, wanted: float) -> float:
-    """The bias under which so many records are expected to have a partner, by bisection."""
+    """The bias with this expected number of records with a partner, by bisection."""
     low, high = -MOST_BIAS, MOST_BIAS
     for _ in range(_STEPS):
         bias = (low + high) / 2
@@ -636,6 +640,6 @@ def _solved(record: IntArray, log_odds: FloatArray, wanted: float) -> float:
 
 
 def _partners(record: IntArray, log_odds: FloatArray) -> float:
-    """How many records are expected to have a partner."""
+    """The expected number of records with a partner."""
     sums = np.bincount(record, np.exp(log_odds))
     return float((sums / (1.0 + sums)).sum())

@@ -1,10 +1,10 @@
 """A file as a table: one row for all identical fragments.
 
-A table holds each distinct name and value once, in the forms that are compared. A `StatementReader`
-makes tables of one file, which can be joined. The names of a fragment are the values of `name`, or
-else of the attributes that are called like names, or else of the one with the most values.
+A table holds each distinct name and value once, in comparable forms. A `StatementReader` makes
+tables of one file, which can be joined. The names of a fragment are the values of `name`, or else
+of the attributes with "name" in theirs, or else of the one with the most values.
 
-*Forms of a string* that survive another spelling, another script, or a cut:
+*Forms of a string* that survive another spelling, another script, or truncation:
 
 | form | of "Дж. О'Хара" | of "National Health Service" |
 |---|---|---|
@@ -12,8 +12,8 @@ else of the attributes that are called like names, or else of the one with the m
 | skeleton | dj o hr | ntnl hl srvk |
 | acronym | | nhs |
 
-Other scripts are written in Latin letters, Semitic ones by tables that keep the consonants apart as
-far as most transliterations do, and others by anyascii.
+Other scripts are written in Latin letters, Semitic ones by tables that distinguish the consonants
+as most transliterations do, and others by anyascii.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _LONGEST_ACRONYM = 8
 
 @lru_cache(maxsize=1 << 16)
 def folded(value: str) -> str:
-    """A normalised value in Latin letters without marks, as far as the tables go."""
+    """A normalised value in Latin letters without diacritics, as far as the tables go."""
     if value.isascii():
         return value
     marked = unicodedata.normalize("NFC", value)
@@ -112,14 +112,14 @@ def folded(value: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def _in_latin(character: str) -> str:
-    """A character in Latin letters without marks."""
+    """A character in Latin letters without diacritics."""
     decomposed = unicodedata.normalize("NFKD", character)
     plain = "".join(c for c in decomposed if not unicodedata.combining(c)).translate(_SEMITIC)
     return plain if plain.isascii() else anyascii(character).casefold()
 
 
 def script_of(value: str) -> int:
-    """The number of the script that most letters of a value are in; Latin without letters."""
+    """The number of the script of most letters in a value; Latin without letters."""
     if value.isascii():
         return _LATIN
     counts = Counter(_script(c) for c in value if c.isalpha())
@@ -134,13 +134,13 @@ def _script(letter: str) -> int:
 
 
 def tokens_of(value: str) -> list[str]:
-    """The different words of a normalised value in order, a bounded number."""
+    """The distinct words of a normalised value in order, up to a maximum."""
     return list(dict.fromkeys(words_of(value)))[:_MOST_TOKENS]
 
 
 @lru_cache(maxsize=1 << 16)
 def skeleton(token: str) -> str:
-    """What most spellings of a folded word have in common: its first sound and its consonants."""
+    """The common part of most spellings of a folded word: its first sound and its consonants."""
     for written, sound in _SOUNDS:
         if written in token:
             token = token.replace(written, sound)
@@ -150,10 +150,11 @@ def skeleton(token: str) -> str:
 
 
 def consonants_of(name: str) -> list[str]:
-    """What a folded name and its spelling in another script have in common, distinct.
+    """Tokens that a folded name shares with its spelling in another script, distinct.
 
     These are short runs of the consonants of each word, and runs of three classes of consonants of
-    the whole name, since not all scripts write gaps between words, nor tell b from p.
+    the whole name, because some scripts have no spaces between words, or do not distinguish b from
+    p.
     """
     tokens = tokens_of(name)
     classes = "".join(skeleton(token) for token in tokens).translate(_CLASSES)
@@ -169,7 +170,7 @@ def _consonant_runs(token: str) -> list[str]:
 
 
 def acronyms_of(tokens: list[str]) -> tuple[str, str]:
-    """The first letters of all words, and of those that are not small; "" of a single word."""
+    """The first letters of all words, and of words that are not small; "" for a single word."""
     if not 2 <= len(tokens) <= _LONGEST_ACRONYM:
         return "", ""
     large = [token for token in tokens if token not in SMALL]
@@ -177,14 +178,14 @@ def acronyms_of(tokens: list[str]) -> tuple[str, str]:
 
 
 def trigrams_of(value: str) -> list[str]:
-    """Runs of three characters of a folded value, with a space before and behind, distinct."""
+    """Trigrams of a folded value with a space on either side, distinct."""
     padded = f" {value} "
     return list(dict.fromkeys(padded[i : i + 3] for i in range(max(len(padded) - 2, 1))))
 
 
 @lru_cache(maxsize=1 << 17)
 def number_of(text: str) -> int:
-    """A number that stands for a text in every file; 0 for the empty text."""
+    """A number that identifies a text across files; 0 for the empty text."""
     if not text:
         return 0
     digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
@@ -192,10 +193,10 @@ def number_of(text: str) -> int:
 
 
 Statement: TypeAlias = tuple[tuple[str, str], ...]
-"""What a fragment states: (attribute, its values as one), by ascending attribute."""
+"""A fragment's statement: (attribute, its values as one), by ascending attribute."""
 
 _TABLE = "\0table"
-"""The attribute of a statement that says which of the linked tables it is of."""
+"""The attribute of a statement that names its linked table."""
 
 FORMS = ("name", "sorted", "compact", "bare", "first", "last", "acronym", "short acronym")
 LETTER_FORMS = ("first", "single")
@@ -203,10 +204,10 @@ BAGS = ("trigrams", "words", "digits", "sounds")
 
 
 def statement_of(fragment: Fragment, link: str | None = None) -> Statement:
-    """What a fragment states; blank values say nothing.
+    """The statement of a fragment, without blank values.
 
-    If fragments with one value of `link` are of different entities, its values are no attribute but
-    the table that the statement is of.
+    If fragments that share a value of `link` are different entities, its values are not an
+    attribute but the statement's table.
     """
     said = [(attribute, stated(values)) for attribute, values in fragment.properties.items()]
     if link is not None:
@@ -216,7 +217,7 @@ def statement_of(fragment: Fragment, link: str | None = None) -> Statement:
 
 
 def table_of(said: Statement) -> str:
-    """The table that a statement is of; "" if it is of none."""
+    """The table of a statement; "" if it has none."""
     return said[0][1] if said and said[0][0] == _TABLE else ""
 
 
@@ -236,7 +237,7 @@ class Column:
         return values
 
     def dump(self) -> Part:
-        """What `load` reads."""
+        """The form that `load` reads."""
         return {
             "which": self.which.astype(np.int32),
             "numbers": self.numbers,
@@ -247,7 +248,7 @@ class Column:
 
     @classmethod
     def load(cls, kept: PartReader, weights: Weights, rows: int) -> Column:
-        """Read what `dump` gives."""
+        """Load the form of `dump`."""
         numbers = kept.array("numbers", np.int64, -1)
         n = len(numbers)
         which = kept.array("which", np.int32, rows, low=0, high=n - 1).astype(np.int64)
@@ -259,14 +260,14 @@ class Column:
 
     @classmethod
     def joined(cls, some: Sequence[Column]) -> Column:
-        """All rows of several, in order."""
+        """All rows of several collections, in order."""
         which = _shifted([one.which for one in some], [len(one.numbers) for one in some])
         return replace(joined_fields(some), which=which)
 
 
 @dataclass(frozen=True, slots=True)
 class NameForms:
-    """Different names, in the forms that are compared."""
+    """Distinct names, in comparable forms."""
 
     text: Strings
     bare: Strings  # their consonants
@@ -280,7 +281,7 @@ class NameForms:
         return len(self.count)
 
     def dump(self) -> Part:
-        """What `load` reads."""
+        """The form that `load` reads."""
         return {
             "text": self.text.dump(),
             "bare": self.bare.dump(),
@@ -293,7 +294,7 @@ class NameForms:
 
     @classmethod
     def load(cls, kept: PartReader, weights: Mapping[str, Weights]) -> NameForms:
-        """Read what `dump` gives."""
+        """Load the form of `dump`."""
         count = kept.array("count", np.int32, -1, low=0)
         n = len(count)
         numbers = kept.array("numbers", np.int64, len(FORMS), n)
@@ -310,13 +311,13 @@ class NameForms:
 
     @classmethod
     def joined(cls, some: Sequence[NameForms]) -> NameForms:
-        """All names of several, in order."""
+        """All names of several collections, in order."""
         return joined_fields(some)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordTable:
-    """Rows of statements in the forms that are compared."""
+    """Rows of statements in comparable forms."""
 
     names: NameForms
     called: IntArray  # where the names of each row begin in `which`, at least one, maybe ""
@@ -341,7 +342,7 @@ class RecordTable:
         return self.names.numbers[form][self.which[first]]
 
     def dump(self) -> Part:
-        """What `load` reads."""
+        """The form that `load` reads."""
         return {
             "names": self.names.dump(),
             "called": np.diff(self.called).astype(np.int32),
@@ -362,7 +363,7 @@ class RecordTable:
     def load(
         cls, kept: PartReader, weights: Mapping[str, Weights], columns: Mapping[str, Weights]
     ) -> RecordTable:
-        """Read what `dump` gives, with the weights of its reader."""
+        """Load the form of `dump`, with the weights of its reader."""
         names = NameForms.load(kept.part("names"), weights)
         stated = kept.array("stated", np.int32, -1, low=0)
         n = len(stated)
@@ -391,7 +392,7 @@ class RecordTable:
 
     @classmethod
     def joined(cls, some: Sequence[RecordTable]) -> RecordTable:
-        """All rows of several, in order."""
+        """All rows of several collections, in order."""
         return replace(
             joined_fields(some),
             called=starts_of(np.concatenate([np.diff(one.called) for one in some])),
@@ -406,7 +407,7 @@ def _shifted(places: Sequence[IntArray], sizes: Sequence[int]) -> IntArray:
 
 
 MOST_ATTRIBUTES = 24
-"""So many attributes are compared one by one: those that most fragments have."""
+"""How many attributes are compared one by one: the most common ones."""
 _MOST_WORDS = 64
 _MOST_NAMES = 4
 _LONGEST_COMPARED = 120
@@ -415,7 +416,7 @@ _LETTERS = 64
 
 
 class _Parts:
-    """Statements taken apart: distinct names and values, ascending, and their places."""
+    """Statements split into parts: distinct names and values, ascending, and their places."""
 
     def __init__(
         self, statements: Sequence[Statement], naming: tuple[str, ...], attributes: Sequence[str]
@@ -475,7 +476,7 @@ class StatementReader:
     ) -> tuple[StatementReader, RecordTable]:
         """The reader of a file, and its table, from its distinct statements, ascending.
 
-        `often` is how many fragments make each.
+        `often` is the number of fragments with each statement.
         """
         kinds = _kinds_read(statements, often)
         statements = _read(statements, kinds)
@@ -504,7 +505,7 @@ class StatementReader:
         return reader, table
 
     def dump(self) -> Part:
-        """What `load` reads."""
+        """The form that `load` reads."""
         return {
             "naming": list(self.naming),
             "attributes": list(self.columns),
@@ -517,7 +518,7 @@ class StatementReader:
 
     @classmethod
     def load(cls, kept: PartReader) -> StatementReader:
-        """Read what `dump` gives."""
+        """Load the form of `dump`."""
         read, kinds = kept.names("read"), kept.value("kinds")
         known = {kind: kind for kind in KINDS}
         if not isinstance(kinds, list) or len(kinds) != len(read) or not {*kinds} <= {*KINDS}:
@@ -598,7 +599,7 @@ class StatementReader:
 
 
 def _kinds_read(statements: Sequence[Statement], often: IntArray) -> dict[str, Kind]:
-    """The kinds of the attributes that are not read as they are stated."""
+    """The kinds of the attributes whose values are normalised."""
     said = [one[1:] if table_of(one) else one for one in statements]
     kinds = read_otherwise(kinds_of(_counts(said, often)))
     read = _read(said, kinds)
@@ -607,7 +608,7 @@ def _kinds_read(statements: Sequence[Statement], often: IntArray) -> dict[str, K
 
 
 def _counts(statements: Sequence[Statement], often: IntArray) -> dict[str, Counter[str]]:
-    """By attribute, how many fragments state each value."""
+    """For each attribute, how many fragments state each value."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for said, n in zip(statements, often.tolist(), strict=True):
         for attribute, value in said:
@@ -616,7 +617,7 @@ def _counts(statements: Sequence[Statement], often: IntArray) -> dict[str, Count
 
 
 def _read(statements: Sequence[Statement], kinds: Mapping[str, Kind]) -> list[Statement]:
-    """Statements with the values of these attributes read by their kinds."""
+    """Statements with the values of these attributes normalised by kind."""
     return [
         tuple(
             (attribute, value)
@@ -643,7 +644,7 @@ def _called(said: Statement, naming: tuple[str, ...]) -> list[str]:
 
 
 def _written(said: Statement, naming: tuple[str, ...]) -> str:
-    """The names of a statement as they are written."""
+    """The names of a statement as written."""
     return "".join(value for name, value in said if name in naming)
 
 
