@@ -37,10 +37,12 @@ LAB = Path(__file__).parent / "lab"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the laboratory's tests."""
+    """Mark the laboratory's tests, and those of the kits that read large inputs."""
     for item in items:
         if LAB in item.path.parents:
             item.add_marker("lab")
+        if item.name.startswith("test_memory_does_not_grow"):
+            item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")

@@ -77,6 +77,7 @@ def steps(block: str) -> list[tuple[list[str], list[str]]]:
     return [(shlex.split(command), printed) for command, *printed in lines]
 
 
+@pytest.mark.slow
 def test_the_documented_plugin_gives_the_documented_output(tmp_path):
     first, then = blocks(PLUGINS, "console")
     ((command, printed),) = steps(first)

@@ -326,6 +326,7 @@ def test_choosing_counts_and_the_parts_add_up(program: Run, tmp_path: Path) -> N
     assert told["clustered_per_second"] == pytest.approx(505 / told["seconds_clustering"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("slow_choosing")
 def test_a_store_counts_choosing_too(program: Run, tmp_path: Path) -> None:
     """The clock of a run's row began only when all was learned."""

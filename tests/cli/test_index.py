@@ -109,6 +109,7 @@ def test_many_names_get_an_index_by_themselves(
         assert "index ngrams" not in program(*job, "--alpha", 1000, *more).err
 
 
+@pytest.mark.slow
 def test_a_store_goes_on_with_the_index_that_it_was_made_with(
     program: Run, tmp_path: Path, many_names: Path
 ) -> None:

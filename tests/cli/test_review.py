@@ -300,6 +300,7 @@ def test_ctrl_c_keeps_the_answers(reviewed: Reviewed) -> None:
     assert len(reviewed.kept()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_program_can_drive_it_and_a_signal_loses_no_answer(
     program: Run, reviewed: Reviewed, number: signal.Signals

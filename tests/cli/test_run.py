@@ -111,6 +111,7 @@ def test_bad_file_runs_nothing(program, pipeline):
     assert not (pipeline.parent / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a child process")
 def test_ctrl_c_exits_130_and_keeps_what_was_done(program, pipeline):
     rows = [f"r{i},e{i},name {i * 7919 % 100_003}" for i in range(60_000)]
@@ -153,6 +154,7 @@ def test_init_writes_once_and_overwrites_only_when_told(program, tmp_path):
     assert program("run", "--init", file / "deeper").code != 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labelled", [False, True])
 def test_the_written_pipeline_runs_after_editing_one_line(program, tmp_path, labelled):
     program("run", "--init", tmp_path)

@@ -143,6 +143,7 @@ def test_batches_are_larger_and_little_is_in_vain() -> None:
     assert found[32][1] == found[1][1]
 
 
+@pytest.mark.slow
 def test_where_it_is_of_no_use_it_stops() -> None:
     """Every fragment changes what the next one is compared with: one entity after another."""
     people = records(np.random.default_rng(4), 6)

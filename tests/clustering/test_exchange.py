@@ -65,6 +65,7 @@ def spec(alpha: float = 0.5) -> ModelSpec:
 CLUSTERERS = {"split": SplitSmc(), "few": SplitSmc(particles=2), "one": GreedyClusterer()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLUSTERERS)
 @pytest.mark.parametrize("sizes", [(5, 5), (3, 3, 3)])
 def test_the_best_grouping_is_found_nearly_always(name: str, sizes: tuple[int, ...]) -> None:
@@ -95,6 +96,7 @@ def test_pair_probabilities_are_those_of_all_groupings() -> None:
         assert np.abs(found - together).max() < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clusterer", [*CLUSTERERS.values(), Smc(particles=5)])
 def test_nothing_gets_worse_and_the_session_stays_whole(clusterer: SplitSmc) -> None:
     gained = 0.0

@@ -42,6 +42,7 @@ def best(session: SmcSession) -> float:
     return session.posterior().log_posterior
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @examples(8)
@@ -74,6 +75,7 @@ def test_what_is_held_never_gets_worse(
     assert restored.posterior() == session.posterior()
 
 
+@pytest.mark.slow
 def test_one_particle_finds_the_best_grouping() -> None:
     """Of the greedy runs that end elsewhere, at least half are mended."""
     mended = stuck = 0

@@ -52,6 +52,7 @@ def kernel(tmp_path, monkeypatch):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=ids)
 def test_a_notebook_runs_and_shows_short_results(path, kernel):
     outputs = kernel(nbformat.read(path, as_version=4), path.parent)

@@ -152,6 +152,7 @@ def test_the_demo_fits_a_screen(program, demo, copy, monkeypatch):
     assert max(map(len, lines)) <= 128
 
 
+@pytest.mark.slow
 def test_labels_improve_on_the_demo_and_steps_are_skipped_the_second_time(
     program, demo, copy, fragments
 ):

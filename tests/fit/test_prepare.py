@@ -94,6 +94,7 @@ def test_linked_tables_are_compared_by_pairs_at_its_own_alpha(tmp_path):
     assert "about 60 matches expected" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_sources_that_are_one_to_one_are_compared_with_each_other(tmp_path):
     fragments = [
         Fragment(f"{table}{k}", {"name": (f"word{k} name{7 * k}",)}, source=table)

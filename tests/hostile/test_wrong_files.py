@@ -95,6 +95,7 @@ READERS = {
 OTHERS = [name for name in NAMES if name not in ("model", "objects")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_every_reader_names_every_other_kind(files, program, reader):
     for name in OTHERS:

@@ -237,6 +237,7 @@ def test_ids_that_an_exact_undo_takes_away_lead_on(store: str) -> None:
             assert told[id].others == opened.now(id)
 
 
+@pytest.mark.slow
 def test_ids_lead_on_that_one_run_gave_and_took(store: str) -> None:
     """Each answer of a review is written, so its ids were there to be seen."""
     shown: dict[str, tuple[str, ...]] = {}

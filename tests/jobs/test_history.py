@@ -118,6 +118,7 @@ def test_the_command_line_lists_changes_up_to_a_run(
     )
 
 
+@pytest.mark.slow
 def test_a_store_that_is_read_while_it_is_written_has_one_history(
     history: tuple[str, list[States]],
 ) -> None:

@@ -113,6 +113,7 @@ LIKELIHOODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choices", LIKELIHOODS.values(), ids=LIKELIHOODS)
 def test_it_is_the_posterior_of_the_step_that_would_add_it(
     choices: RunOptions, tmp_path: Path

@@ -40,6 +40,7 @@ def run_python() -> list[tuple[str, str]]:
     return compared
 
 
+@pytest.mark.slow
 def test_every_block_prints_what_the_page_shows(folder: Path) -> None:
     compared = run_python()
     assert len(compared) == 15
@@ -47,6 +48,7 @@ def test_every_block_prints_what_the_page_shows(folder: Path) -> None:
     assert [printed for printed, _ in compared] == [shown for _, shown in compared]
 
 
+@pytest.mark.slow
 def test_the_command_line_writes_the_same_bytes(folder: Path, program: Run) -> None:
     run_python()
     (session,) = (code for language, code in BLOCKS if language == "sh")

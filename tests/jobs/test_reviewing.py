@@ -91,6 +91,7 @@ def test_each_answer_is_in_the_store_before_the_next_question(store: str) -> Non
             assert together == gold(evidence)
 
 
+@pytest.mark.slow
 def test_questions_end_when_nothing_is_in_doubt(store: str) -> None:
     with reviewed(store) as review:
         assert len(ask(review, 3)) == 3

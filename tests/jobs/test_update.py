@@ -227,6 +227,7 @@ def test_linked_fragments_stay_apart(tmp_path: Path) -> None:
         assert len(set(sources)) == len(sources)
 
 
+@pytest.mark.slow
 def test_a_store_of_many_spellings_by_pairs_is_opened_and_goes_on(tmp_path: Path) -> None:
     path = str(tmp_path / "kb.sqlite")
     found = spellings(2100, 1)

@@ -77,6 +77,7 @@ def cells(page: Page, column: int) -> list[str]:
     return [row.locator("td").nth(column).inner_text() for row in rows.all()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "opened",
     [("light", 1280), ("light", 390), ("dark", 1280), ("dark", 390)],

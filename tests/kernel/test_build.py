@@ -140,6 +140,7 @@ def test_the_compiler_that_is_asked_for_may_have_arguments(
     assert compiler.command == (str(tmp_path / "wrapped"), "-DSOME=a b")
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize("asked_for", ["", "nothing/of/the/kind", 'g++ "without an end'])
 def test_a_wrong_wish_for_a_compiler_is_passed_over(
@@ -242,6 +243,7 @@ def other_functions() -> str:
     return f'extern "C" {{ int kb_version() {{ return {binding.VERSION + 1}; }} {names}}}'
 
 
+@pytest.mark.slow
 @needs_compiler
 @pytest.mark.parametrize(
     "source",

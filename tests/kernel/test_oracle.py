@@ -237,6 +237,7 @@ def test_a_few_people_for_ever() -> None:
     assert session.snapshot().totals.evaluations > 2**10  # nodes from which on it forgets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_workers", ["1", "2", "4"])
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("name", ["attributes", "pairs", *BIGRAM, "gaussian"])

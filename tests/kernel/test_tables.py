@@ -55,6 +55,7 @@ def test_draws_are_those_of_python() -> None:
     assert compared > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("different", [3, 30, 400])
 @pytest.mark.parametrize("seed", range(3))
 def test_merges_are_those_of_python(different: int, seed: int) -> None:

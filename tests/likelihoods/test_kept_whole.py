@@ -60,6 +60,7 @@ def require_kept(name: str, fragments: list[Fragment], later: list[Fragment]) ->
         assert kept_to_bytes(model.dump()) == content
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEEPING)
 def test_a_likelihood_reads_what_it_keeps_of_thousands_of_values(name):
     known = spellings(DISTINCT, 1)

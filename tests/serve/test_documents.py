@@ -92,6 +92,7 @@ def test_what_a_client_of_the_mcp_reads_is_json() -> None:
         assert server["args"][0] == "mcp"
 
 
+@pytest.mark.slow
 def test_the_session_of_the_page_is_fresh() -> None:
     pytest.importorskip("mcp", reason="needs the extra mcp")
     checked = python(str(ROOT / "docs" / "generate_mcp.py"), "--check")

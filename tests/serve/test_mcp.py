@@ -252,6 +252,7 @@ async def tour(client: Client) -> list[Any]:
     return told
 
 
+@pytest.mark.slow
 def test_all_tools_answer_the_same_by_every_way(
     service: Service, made_store: Path, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_undo_brings_back_what_was_and_asks_again(path: str, asks: Any) -> None:
     assert asks.undo() == {"undone": None}
 
 
+@pytest.mark.slow
 def test_it_asks_until_nothing_is_in_doubt(path: str, asks: Any) -> None:
     seen = set()
     while (asked := asks.next()["question"]) is not None:

@@ -128,6 +128,7 @@ def at_rest(store: Path) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "helpers"), [*((way, 0) for way in WAYS), *((way, 1) for way in WAYS[::2])]
 )
@@ -196,6 +197,7 @@ def test_a_deleted_store_is_503_until_it_is_restored(store: Path, tmp_path: Path
     require_whole_copy(store)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_an_older_copy_is_searched_without_what_came_later(
     way: Callable[[Path, Path], None], store: Path, tmp_path: Path
@@ -298,6 +300,7 @@ def test_nobody_is_answered_500_while_files_come_and_go(
     assert ids(store) == theirs[1] | {str(one["id"]) for one in NEW}
 
 
+@pytest.mark.slow
 def test_a_command_that_begins_after_a_replacement_is_not_misled(store: Path, other: Path) -> None:
     with served(store) as client:
         read_all(client)

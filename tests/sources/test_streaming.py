@@ -61,6 +61,7 @@ class Endless(io.RawIOBase):
         return len(data)
 
 
+@pytest.mark.slow
 @EVERY
 def test_memory_does_not_grow_with_the_input(tmp_path, name):
     """Apart from the digests that some need: at most 36 bytes a record, while they move."""
@@ -78,6 +79,7 @@ def count(iterator) -> int:
     return sum(1 for _ in iterator)
 
 
+@pytest.mark.slow
 def test_memory_of_a_whole_load(tmp_path):
     """Reading, comparing ids and writing take less than the file itself."""
     file, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"

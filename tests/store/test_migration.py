@@ -52,6 +52,7 @@ def test_all_that_an_older_store_says_stays(old: Path, write: bool) -> None:
     assert (version(old), dump(old)) == (tables.VERSION, before)
 
 
+@pytest.mark.slow
 def test_every_verb_brings_an_older_store_up_to_date(old: Path, program: Run) -> None:
     for verb in VERBS:
         path = stored(old.stem, old)

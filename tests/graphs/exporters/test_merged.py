@@ -250,6 +250,7 @@ def by_title(graph: Path, source: str = "graphrag") -> Mapping[str, list[str]]:
     return titles
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("folder", ["nano_graphrag", "lightrag_lenny"])
 def test_real_graphs_of_lightrag_come_back(data_dir, tmp_path, folder):

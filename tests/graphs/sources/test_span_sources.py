@@ -205,6 +205,7 @@ def test_damaged_docbins(docbin, program, tmp_path, damage):
         assert not (tmp_path / "out.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_docbin_that_unpacks_without_end(written, refused):
     pytest.importorskip("spacy")
     pack = zlib.compressobj()

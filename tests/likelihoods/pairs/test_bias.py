@@ -45,6 +45,7 @@ def test_two_fragments_that_state_the_same_are_as_probably_one():
     assert PLAIN.biased(-3.0).log_marginal(same) == PLAIN.log_marginal(same)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [-6.0, 6.0])
 def test_however_it_is_given_the_model_is_the_same(bias):
     """Fitted with it, moved to it from another, or taken up by a model that knows no bias."""

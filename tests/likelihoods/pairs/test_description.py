@@ -191,6 +191,7 @@ def test_whatever_is_stated_can_be_described(fragments):
     assert not np.isinf(features).any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [0, 60, 200])
 def test_keys_of_many_are_those_of_each(known):
     """Where the file has all of them, and where it does not."""

@@ -161,6 +161,7 @@ def grouping(
     return sorted(clusters), found.model_evaluations
 
 
+@pytest.mark.slow
 def test_hopeless_joins_are_not_scored(fragments):
     some = fragments[:60]
     clusters, asked = grouping(some, None, 1e16)

@@ -69,6 +69,7 @@ def test_the_reference_is_about_something(fragments, model):
     assert np.abs(whole[-1] - later[-1]) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [1, 64, 300, 5_000])
 @pytest.mark.parametrize("memory", [0, 1 << 17, 1 << 28])
 def test_how_sequences_are_batched_does_not_matter(fragments, model, budget, memory):

@@ -86,6 +86,7 @@ def whole(tmp_path_factory, request):
     return train(folder, **request.param), curve(folder), request.param
 
 
+@pytest.mark.slow
 def test_it_learns(whole):
     _, steps, _ = whole
     assert [step["step"] for step in steps] == list(range(1, len(steps) + 1))

@@ -50,6 +50,7 @@ def test_what_muon_does_not_orthogonalise_moves_as_under_adamw():
     assert same == {name: "blocks" not in name or "norm" in name for name in same}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_learns(name):
     gpt = model()

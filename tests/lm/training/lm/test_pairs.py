@@ -92,6 +92,7 @@ def test_gains_are_those_of_the_sets_one_by_one(entities, tokenizer):
     assert value == pytest.approx(np.mean(by_hand), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_its_gradient_learns_pairs_by_heart(entities, tokenizer):
     torch.manual_seed(0)
     gpt = GPT(GptShape(tokenizer.table.n_tokens, 32, 2, 2, 48, 96))
