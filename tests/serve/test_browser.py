@@ -20,7 +20,7 @@ import pytest
 pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("playwright", reason="needs playwright, to drive a browser")
 
-from playwright.sync_api import Browser, SubproblemData
+from playwright.sync_api import Browser, Page
 
 from kbforge.contracts import Fragment
 from kbforge.files.fragments import read_fragments
@@ -94,11 +94,11 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def opened(browser) -> Iterator[Callable[..., SubproblemData]]:
+def opened(browser) -> Iterator[Callable[..., Page]]:
     """Opens a page of a colour and width; at the end nothing may have gone wrong in any."""
     contexts, wrong = [], []
 
-    def visit(scheme: str = "light", width: int = 1280, **settings: Any) -> SubproblemData:
+    def visit(scheme: str = "light", width: int = 1280, **settings: Any) -> Page:
         size = {"width": width, "height": 900}
         contexts.append(browser.new_context(viewport=size, color_scheme=scheme, **settings))
         page = contexts[-1].new_page()
@@ -118,7 +118,7 @@ def opened(browser) -> Iterator[Callable[..., SubproblemData]]:
     assert wrong == []
 
 
-def places(page: SubproblemData, address: str) -> dict[str, str]:
+def places(page: Page, address: str) -> dict[str, str]:
     """The address of each page, by its name, for an entity with other groupings."""
     home = page.request.get(f"{address}/.json").json()
     doubtful = [one["id"] for one in home["least_sure"]]
@@ -234,7 +234,7 @@ def decisions(path: Path) -> list[tuple[str, str, bool]]:
         ]
 
 
-def pair(page: SubproblemData) -> tuple[str, str]:
+def pair(page: Page) -> tuple[str, str]:
     """The fragments that are asked about."""
     fields = [page.locator(f"input[name={name}]").input_value() for name in ("first", "second")]
     return fields[0], fields[1]
@@ -370,7 +370,7 @@ def test_hostile_data_is_inert(hostile, opened) -> None:
         check(page)
 
 
-def check(page: SubproblemData) -> None:
+def check(page: Page) -> None:
     """Nothing ran, no address leads elsewhere, nothing turns the text around, and it is short."""
     assert page.evaluate("window.harmed") is None
     assert page.locator("img, iframe, object, embed, base, meta[http-equiv]").count() == 0
@@ -389,7 +389,7 @@ def check(page: SubproblemData) -> None:
 
 
 def test_a_page_shows_what_was_under_way_once_it_is_there(
-    mentions: Path, opened: Callable[..., SubproblemData], monkeypatch: pytest.MonkeyPatch
+    mentions: Path, opened: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go, scores = threading.Event(), Quality._scores
 
