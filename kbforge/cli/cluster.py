@@ -109,7 +109,6 @@ def cluster(
     from kbforge.files.fragments import held
     from kbforge.files.io import require_apart, require_writable
     from kbforge.jobs.cluster import partial_name
-    from kbforge.jobs.link import renamed
     from kbforge.kb.view import require_json_lines
     from kbforge.registry import named_after
     from kbforge.registry.options import bind_options
@@ -143,7 +142,11 @@ def cluster(
         require_apart(path, inputs)
     require_writable(output)
     begin = time.perf_counter()
-    everything, _ = renamed(held(options.read(context, fragments)), column_map or ())
+    everything = held(options.read(context, fragments))
+    if column_map:
+        from kbforge.jobs.link import renamed
+
+        everything, _ = renamed(everything, column_map)
     authority = read_known(against)
     reading = time.perf_counter() - begin
     write_clustered(everything, reading, choices, output, as_json, against=authority)
@@ -161,7 +164,7 @@ def read_known(against: str | None) -> Authority | None:
     """The authority in a file, if one was given."""
     if against is None:
         return None
-    from kbforge.jobs.authority import read_authority
+    from kbforge.jobs.views import read_authority
 
     return read_authority(against)
 

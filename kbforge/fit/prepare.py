@@ -13,7 +13,14 @@ from pathlib import Path
 
 from kbforge.clustering.constraints import reconciled
 from kbforge.clustering.rules import DirichletProcess
-from kbforge.contracts import Clusterer, ConjugateLikelihood, Fragment, Likelihood, OnStage
+from kbforge.contracts import (
+    Clusterer,
+    ConjugateLikelihood,
+    Decision,
+    Fragment,
+    Likelihood,
+    OnStage,
+)
 from kbforge.errors import KBForgeError, UsageError, option
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
 from kbforge.files.answers import decided as decisions_of
@@ -55,8 +62,8 @@ def prepare(
         raise KBForgeError("there are no fragments to cluster")
     require_device(choices.device)
     notes: list[str] = []
-    said = () if choices.answers is None else read_answers(choices.answers)
-    answers = (*placed(said, fragments, choices.answers or ""), *(decided or ()))
+    said, decisions = _answers(choices, fragments)
+    answers = (*said, *(decided or ()))
     clusterer = make_clusterer(choices)
     if choices.alpha is not None:
         DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
@@ -95,8 +102,18 @@ def prepare(
         chooser.judgement,
         tuple(notes),
         choices.of("likelihood") if choice is None else choice.options,
-        tuple(decisions_of(said)),
+        decisions,
     )
+
+
+def _answers(
+    choices: RunOptions, fragments: Sequence[Fragment]
+) -> tuple[tuple[NumberedAnswer, ...], tuple[Decision, ...]]:
+    """The answers in the file that the choices name, about these fragments; all as decisions."""
+    if choices.answers is None:
+        return (), ()
+    said = read_answers(choices.answers)
+    return tuple(placed(said, fragments, choices.answers)), tuple(decisions_of(said))
 
 
 def honoured(fit: PreparedRun, fragments: Sequence[Fragment]) -> PreparedRun:

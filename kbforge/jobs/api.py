@@ -49,7 +49,6 @@ from kbforge.jobs import remove as removing
 from kbforge.jobs import report as telling
 from kbforge.jobs import update as updating
 from kbforge.jobs import views
-from kbforge.jobs.authority import read_authority
 from kbforge.jobs.cluster import LiveClustering, open_live
 from kbforge.jobs.decide import reviewed
 from kbforge.jobs.link import columns_of, joined, one_to_one, tables_from
@@ -60,6 +59,7 @@ from kbforge.jobs.remove import erase
 from kbforge.jobs.report import Report
 from kbforge.jobs.tables import COLUMNS, Records, fragments_from, pairs_from
 from kbforge.jobs.update import OnDuplicate, UpdateResult
+from kbforge.jobs.views import read_authority
 from kbforge.kb.view import (
     MOST_STATED,
     EntitiesView,

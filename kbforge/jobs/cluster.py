@@ -32,6 +32,7 @@ from kbforge import registry
 from kbforge.clustering.constraints import rule_of
 from kbforge.contracts import (
     Cluster,
+    Constraints,
     Entity,
     Fragment,
     OnStage,
@@ -53,7 +54,6 @@ from kbforge.fit.choices import PreparedRun, RunOptions, made_of, require_link
 from kbforge.fit.chooser import duplicates_note
 from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
 from kbforge.fit.prepare import honoured, prepare
-from kbforge.kb.consensus import MOST, consensus
 from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble, with_made
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest
@@ -101,10 +101,8 @@ def cluster(
     posterior = prepared.clusterer.cluster(fragments, prepared.spec, rng, on_step)
     # an interrupted run has got to a prefix
     reached = tuple(fragments[: posterior.n_fragments])
-    allow = rule_of(prepared.spec.constraints, reached)
-    taken = consensus(posterior, choices.estimate, allow)
+    taken, too_large = _estimated(posterior, choices.estimate, prepared.spec.constraints, reached)
     tables = _note_of_tables(fragments, prepared, choices)
-    too_large = _too_large(posterior, choices.estimate)
     made = made_of(prepared, choices)
     return KnowledgeBase(
         reached,
@@ -131,14 +129,19 @@ def _note_of_tables(
     return duplicates_note(fragments, choices.link)
 
 
-def _too_large(posterior: Posterior, estimate: str) -> str:
-    """A sentence about subproblems that are too large for an estimate, if there are any."""
+def _estimated(
+    posterior: Posterior, estimate: str, constraints: Constraints, fragments: Sequence[Fragment]
+) -> tuple[Posterior, str]:
+    """The posterior with the estimate named, and a sentence on subproblems too large for it."""
     if estimate == "map":
-        return ""
+        return posterior, ""
+    from kbforge.kb.consensus import MOST, consensus
+
+    taken = consensus(posterior, estimate, rule_of(constraints, fragments))
     large = sum(len(s.fragments) > MOST and len(s.particles) > 1 for s in posterior.subproblems)
     named = option("estimate", estimate)
     said = f"{named}: {counted(large, 'subproblem')} of more than {MOST:,} fragments"
-    return f"{said} kept the most probable grouping" if large else ""
+    return taken, f"{said} kept the most probable grouping" if large else ""
 
 
 def _telling_scores(on_step: OnStep) -> OnStep:
@@ -441,11 +444,12 @@ class LiveClustering:
         made = self.prepared
         return KnowledgeBase(
             tuple(self.fragments),
-            consensus(
+            _estimated(
                 self.session.posterior(),
                 self.choices.estimate,
-                rule_of(self.session.constraints, self.fragments),
-            ),
+                self.session.constraints,
+                self.fragments,
+            )[0],
             self.times,
             made.alpha,
             made.confidence,

@@ -25,8 +25,8 @@ from kbforge.files.fragments import read_fragments
 from kbforge.files.kinds import kind_of
 from kbforge.fit.authority import Authority
 from kbforge.fit.choices import SOURCE, RunOptions
-from kbforge.jobs.authority import read_authority
 from kbforge.jobs.tables import Records, fragments_from, pairs_of
+from kbforge.jobs.views import read_authority
 from kbforge.registry import name_of
 from kbforge.store.database import is_store
 

@@ -1,11 +1,15 @@
-"""Reads a knowledge base from a file of entities or from a store."""
+"""Reads a knowledge base from a file of entities or from a store, and an authority from either."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from kbforge.contracts import Entity, Provenance, View
 from kbforge.errors import NotFoundError, UsageError, option, quoted
+from kbforge.files.fragments import held, read_fragments
+from kbforge.files.kinds import kind_of
+from kbforge.fit.authority import Authority
 from kbforge.kb import read
 from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.view import file_view
@@ -130,3 +134,21 @@ def around(kb: str, fragments: Sequence[str]) -> list[Entity]:
             raise NotFoundError(f'the knowledge base has no fragment "{quoted(fragment)}"')
     names = sorted(set(store.pages.homes(list(numbers.values())).values()))
     return list(store_view(store, "all").of_subproblems(names))
+
+
+def read_authority(path: str) -> Authority:
+    """The known entities in a file.
+
+    These are the entities of a knowledge base (a file or a store), or else the fragments of each
+    label, as `read_fragments` reads them.
+
+    Raises:
+        KBForgeError: it cannot be read, or has no entities.
+        BadRecord: the first bad record.
+
+    """
+    if is_store(path) or (path != "-" and kind_of(path) == "entities"):
+        found = Authority.of_entities(entities_of(path))
+    else:
+        found = Authority.of_fragments(held(read_fragments(path)))
+    return replace(found, name="standard input" if path == "-" else path)

@@ -83,11 +83,9 @@ def consensus(
 ) -> Posterior:
     """The posterior with another point estimate and the same particles.
 
-    `estimate` is "map" (no change) or one of `LOSSES`. Only groupings that `allow` accepts are
-    used; otherwise the heaviest particle.
+    `estimate` is one of `LOSSES`. Only groupings that `allow` accepts are used; otherwise the
+    heaviest particle.
     """
-    if estimate == "map":
-        return posterior
     made = tuple(_estimated(s, estimate, allow) for s in posterior.subproblems)
     return replace(posterior, subproblems=made)
 

@@ -266,7 +266,8 @@ def kernel_library() -> CDLL:
 
 def kernel_status() -> str:
     """Which kernel there is, or why there is none, in one line."""
-    return _loaded(_folder())[1]
+    compiler = about_library(_folder()).get("compiler", "of an unknown compiler")
+    return _loaded(_folder())[1] or f"compiled kernel ({compiler})"
 
 
 def workers() -> int:
@@ -296,10 +297,10 @@ def _folder() -> Path:
 
 @lru_cache(maxsize=4)
 def _loaded(folder: Path) -> tuple[CDLL | None, str]:
-    """The library of a folder, if it can be used, and its status."""
-    about = about_library(folder)
+    """The library of a folder, or why it cannot be used."""
     if not (folder / LIBRARY).is_file():
-        return None, f"no kernel: {about.get('none', 'it was not built')}; {AGAIN}"
+        reason = about_library(folder).get("none", "it was not built")
+        return None, f"no kernel: {reason}; {AGAIN}"
     other = "no kernel: it belongs to another version; install KBForge again"
     try:
         library = CDLL(str(folder / LIBRARY))
@@ -312,7 +313,7 @@ def _loaded(folder: Path) -> tuple[CDLL | None, str]:
         return None, other
     if not _says_the_same(library):
         return None, f"no kernel: its exp and log are not those of this Python; {AGAIN}"
-    return library, f"compiled kernel ({about.get('compiler', 'of an unknown compiler')})"
+    return library, ""
 
 
 def _says_the_same(library: CDLL) -> bool:
