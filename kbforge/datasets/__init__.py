@@ -1,4 +1,4 @@
-"""Small labelled data sets that ship with KBForge, for a first try.
+"""Small labelled data sets included in KBForge, for a first try.
 
     import kbforge
 
@@ -6,9 +6,9 @@
     kb = kbforge.cluster(fragments)
 
 Each is a list of fragments with gold labels, which clustering never reads and `kbforge.evaluate`
-compares with. `card` says what is in a set and how it was made. All of them were invented for
-KBForge and have its licence, Apache-2.0. The files lie in `examples`; a wheel has copies of them
-beside this module.
+compares with. `card` describes a set and how it was made. All of them were invented for KBForge and
+have its licence, Apache-2.0. The files are in `examples`; a wheel has copies of them beside this
+module.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def mentions() -> list[Fragment]:
 
 
 def customers() -> list[Fragment]:
-    """1,553 rows about 615 people, as five systems of a company have filled them."""
+    """1,553 rows about 615 people, as entered in five systems of a company."""
     return load(_file("customers", 0), label="person")
 
 

@@ -323,7 +323,7 @@ def _places(
 
 @dataclass(frozen=True, slots=True)
 class SharedValues:
-    """Values of an attribute that two entities share, and that one has alone."""
+    """Values of an attribute that two entities share, and those of each alone."""
 
     both: Sequence[str]
     first: Sequence[str]
@@ -332,7 +332,7 @@ class SharedValues:
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Generic[E]):
-    """Why two entities are not one: `total` is the log odds of one entity against two.
+    """Why two entities are separate: `total` is the log odds of one entity against two.
 
     `compared` is how many fragments of each were read; of large entities only some are. `together`
     is the probability, by the groupings that the store keeps, that all of their fragments are one

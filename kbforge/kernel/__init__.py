@@ -1,1 +1,1 @@
-"""The kernel: the clustering step in C++, how it is built, and how Python calls it."""
+"""The kernel: the clustering step in C++, its build, and its Python binding."""

@@ -1,6 +1,6 @@
-"""Finds, checks and loads the compiled kernel when it is first needed.
+"""Finds, checks and loads the compiled kernel on first use.
 
-The signatures of its functions for ctypes are those of `src/api.hpp`, line by line.
+The ctypes signatures of its functions match `src/api.hpp`, line by line.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.kernel.build import AGAIN, HERE, LIBRARY, about_library
 
 FOLDER = "KBFORGE_KERNEL_FOLDER"
-"""Variable that names the folder of another library, such as one built to look for errors."""
+"""Variable that names the folder of another library, such as one with sanitizers."""
 WORKERS = "KBFORGE_WORKERS"
-"""Variable that says how many threads the kernel uses."""
+"""Variable with the number of threads of the kernel."""
 _MOST_WORKERS = 8
 _LARGEST_WORKERS = 256
 _FEW = 256
-"""Fewer numbers are copied sooner as a list than as an array."""
+"""Fewer numbers than this are copied faster as a list than as an array."""
 _INTS, _DOUBLES = POINTER(c_int64), POINTER(c_double)
 BY_WORDS = CFUNCTYPE(None, c_int32, c_int32, c_int32, _DOUBLES)
-"""The weights of noise and of words in common: of u given v, of v given u."""
+"""The weights of noise and of shared words: of u given v, of v given u."""
 FACTORS = CFUNCTYPE(None, c_int32, c_int64, c_int64, _DOUBLES)
-"""Factors of a row: its number, the first count, how many counts, where to."""
+"""Factors of a row: its number, the first count, the number of counts, the target."""
 DRAW = CFUNCTYPE(c_int64, c_int64, *3 * (c_void_p,))
-"""Resamples log weights: how many there are, these, where kept places and their weights go."""
+"""Resamples log weights: their number, the weights, targets of kept places and weights."""
 SAMPLE = CFUNCTYPE(c_int64, c_int64, c_void_p, c_int64, c_void_p)
-"""Draws with replacement: how many log weights there are, these, how many draws, where they go."""
+"""Draws with replacement: number of log weights, the weights, number of draws, target."""
 
 
 class Done(Structure):
-    """kb_done: what taking in fragments did."""
+    """kb_done: the results of adding fragments."""
 
     _fields_ = (
         ("taken", c_int64),
@@ -108,7 +108,7 @@ class CTotals(Structure):
 
 
 class CKeyFamilies(Structure):
-    """kb_led: where the keys of the index lead."""
+    """kb_led: the families of index keys."""
 
     _fields_ = (
         ("n_keys", c_int64),
@@ -121,16 +121,16 @@ class CKeyFamilies(Structure):
 
 
 class Rival(Structure):
-    """kb_rival: clusters that a fragment could belong to instead of its own."""
+    """kb_rival: other clusters that a fragment could belong to."""
 
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
 VERSION = 12
-"""Of the interface; a library of another one is not used."""
+"""Version of the interface; a library of another version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
-"""What a function gives and what it takes, as ctypes types."""
+"""The result and argument types of a function, as ctypes types."""
 
 _PROTOTYPES: dict[str, Prototype] = {
     "kb_version": (c_int32, ()),
@@ -226,28 +226,28 @@ _PROTOTYPES: dict[str, Prototype] = {
 
 
 def declare(library: CDLL, prototypes: Mapping[str, Prototype] = _PROTOTYPES) -> None:
-    """Tell ctypes what the functions take and give; AttributeError if the library lacks one."""
+    """Set the types of the functions; AttributeError if the library lacks one."""
     for name, (result, arguments) in prototypes.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
 
 
 def ints(pointer: Any, n: int) -> IntArray:
-    """A copy of what the kernel points to, shape [n]."""
+    """A copy of the kernel's numbers at a pointer, shape [n]."""
     if n < _FEW:
         return np.array(pointer[:n], dtype=np.int64)
     return np.ctypeslib.as_array(pointer, (n,)).copy()
 
 
 def floats(pointer: Any, n: int) -> FloatArray:
-    """A copy of what the kernel points to, shape [n]."""
+    """A copy of the kernel's numbers at a pointer, shape [n]."""
     if n < _FEW:
         return np.array(pointer[:n], dtype=np.float64)
     return np.ctypeslib.as_array(pointer, (n,)).copy()
 
 
 def address(array: NDArray[Any]) -> int:
-    """Where an array's numbers lie, one after another."""
+    """The address of an array's contiguous numbers."""
     assert array.flags.c_contiguous
     return array.ctypes.data
 
@@ -256,7 +256,7 @@ def kernel_library() -> CDLL:
     """The kernel.
 
     Raises:
-        KBForgeError: there is none that can be used; the message says why, and what to do.
+        KBForgeError: no kernel can be used; the message says why, and what to do.
     """
     library, said = _loaded(_folder())
     if library is None:
@@ -265,13 +265,13 @@ def kernel_library() -> CDLL:
 
 
 def kernel_status() -> str:
-    """Which kernel there is, or why there is none, in one line."""
+    """The kernel's version, or why there is none, in one line."""
     compiler = about_library(_folder()).get("compiler", "of an unknown compiler")
     return _loaded(_folder())[1] or f"compiled kernel ({compiler})"
 
 
 def workers() -> int:
-    """How many threads the kernel uses; the result is the same for any number."""
+    """The number of threads of the kernel; the result does not depend on it."""
     said = os.environ.get(WORKERS)
     return min(cores(), _MOST_WORKERS) if said is None else _checked(said)
 
@@ -285,7 +285,7 @@ def _checked(said: str) -> int:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """The number of processors available to this process."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -317,7 +317,7 @@ def _loaded(folder: Path) -> tuple[CDLL | None, str]:
 
 
 def _says_the_same(library: CDLL) -> bool:
-    """Whether exp, log and powers are to the last bit those that Python calls."""
+    """Whether exp, log and powers equal those of Python, to the last bit."""
     x = np.random.default_rng(0).uniform(0.0, 30.0, 200)
     out = np.empty((4, len(x)))
     library.kb_functions(len(x), x.ctypes.data, out.ctypes.data)

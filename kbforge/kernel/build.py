@@ -1,17 +1,17 @@
 """Builds the kernel: compiles the C++ sources of `src` to a shared library.
 
-A package may have a library of its own, whose sources use those of the kernel.
+A package may have a separate library, whose sources use those of the kernel.
 
-The system's compiler is taken if one works, else that of the wheel `ziglang`. The kernel must call
-the floating-point functions of the process's C library, as Python does, so that library is never
-linked in. The C++ library is: where a wheel is used there may be another one.
+The system's compiler is used if one works, otherwise that of the wheel `ziglang`. The kernel must
+call the floating-point functions of the process's C library, like Python, so that library is never
+linked statically. The C++ library is, because the machine that uses a wheel may have another one.
 
     python kbforge/kernel/build.py                                  build it again
     python kbforge/kernel/build.py FOLDER                           another one, of FOLDER/src
     python kbforge/kernel/build.py --sanitize -o DIR                one that looks for errors
     KBFORGE_KERNEL_TARGET=win_amd64 python kbforge/kernel/build.py -o DIR       one for Windows
 
-This module is run before KBForge is installed: it imports nothing but the standard library.
+This module runs before KBForge is installed: it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "src"
 LIBRARY = "kernel.so"
-"""The name on every system: whoever loads it gives the whole path."""
+"""The same name on every system, because callers load it by its full path."""
 ABOUT = "kernel.json"
 SWITCH = "KBFORGE_KERNEL"
-"""The variable: "portable" takes zig even where there is a compiler."""
+"""The variable: "portable" uses zig even if there is a compiler."""
 TARGET = "KBFORGE_KERNEL_TARGET"
-"""Variable that names the system to compile for, by the platform tag of its wheels; zig does it."""
+"""Variable that names the target system, by the platform tag of its wheels; zig compiles for it."""
 ZIG = "ziglang>=0.13"
-"""The wheel to ask for where there is no compiler."""
+"""The wheel to install if there is no compiler."""
 AGAIN = (
     "install a C++ compiler (c++, g++ or clang++), or name one with CXX, and install KBForge again"
 )
-"""What to do where there is no kernel."""
+"""What to do if there is no kernel."""
 NONE = "no kernel: "
-"""What the sentence of a build that made none begins with."""
+"""The beginning of a failed build's message."""
 # zig links against as old a C library as the system may have: glibc 2.28 is in what NumPy's wheels
 # ask for, too, and macOS 11 is the first of its processors. With musl zig is not asked for.
 PLATFORMS = {
@@ -60,7 +60,7 @@ PLATFORMS = {
     "win_amd64": "x86_64-windows-gnu",
     "win_arm64": "aarch64-windows-gnu",
 }
-"""What zig compiles for: its own name by the platform tag of the wheel."""
+"""Targets of zig: its own name by the platform tag of the wheel."""
 _HERE = {
     ("Linux", "x86_64"): "manylinux_2_28_x86_64",
     ("Linux", "aarch64"): "manylinux_2_28_aarch64",
@@ -79,7 +79,7 @@ _SECONDS = 600
 
 @dataclass(frozen=True)
 class Compiler:
-    """A C++ compiler: how it is called, what it says it is, and for which platform zig compiles."""
+    """A C++ compiler: its command, its version, and zig's target platform."""
 
     command: tuple[str, ...]
     version: str
@@ -87,12 +87,12 @@ class Compiler:
 
     @property
     def system(self) -> str:
-        """The system that it compiles for, as `platform.system` calls it."""
+        """The target system, in the terms of `platform.system`."""
         return next((s for (s, _), tag in _HERE.items() if tag == self.platform), platform.system())
 
 
 def find_compiler() -> Compiler | None:
-    """The system's compiler, else zig's if the wheel is there, else none."""
+    """The system's compiler, else zig's if the wheel is installed, else none."""
     for words in () if _portable() else (_wanted(), ["c++"], ["g++"], ["clang++"]):
         path = shutil.which(words[0]) if words else None
         compiler = _tried((path, *words[1:])) if path else None
@@ -107,7 +107,7 @@ def find_compiler() -> Compiler | None:
 
 
 def _portable() -> bool:
-    """Whether the kernel is to be loaded on other systems, for which zig compiles."""
+    """Whether the kernel is for other systems, for which zig compiles."""
     return os.environ.get(SWITCH) == "portable" or TARGET in os.environ
 
 
@@ -120,7 +120,7 @@ def _wanted() -> list[str]:
 
 
 def zig_platform() -> str | None:
-    """The platform that zig compiles for; None if its library could not be loaded here.
+    """The target platform of zig; None if its library could not be loaded here.
 
     Raises:
         ValueError: `TARGET` names none of `PLATFORMS`.
@@ -138,8 +138,8 @@ def zig_platform() -> str | None:
 def wheel_platform(folder: Path = HERE) -> str:
     """The platform tag of a wheel with the kernel that `build` put into a folder.
 
-    zig's kernel runs on every system with its C library or a later one, another on systems like
-    this.
+    zig's kernel runs on every system with its C library or a later one, another compiler's on
+    systems like this.
     """
     platform_of_zig = about_library(folder).get("platform")
     # a Python for two kinds of Mac compiles for one
@@ -148,15 +148,15 @@ def wheel_platform(folder: Path = HERE) -> str:
 
 
 def wants_zig() -> bool:
-    """Whether the wheel with a compiler is worth asking for."""
+    """Whether the compiler's wheel should be installed."""
     return zig_platform() is not None and find_compiler() is None
 
 
 def build(folder: Path = HERE, sanitize: bool = False, sources: Path = SOURCES) -> str:
-    """Build the library, unless the one there is of the same sources and compiler.
+    """Build the library, unless the existing one has the same sources and compiler.
 
-    The sentence returned says what was done; it begins with `NONE` if there is no kernel now.
-    `sanitize` looks for errors at run time.
+    Returns a sentence about the result; it begins with `NONE` if there is no kernel now. `sanitize`
+    adds checks for errors at run time.
     """
     try:
         return _build(folder, sanitize, sources.resolve())
@@ -191,7 +191,7 @@ def _without(library: Path, about: Path, reason: str) -> str:
 
 
 def about_library(folder: Path) -> dict[str, str]:
-    """What the last build into a folder wrote about its library, {} if nothing can be read."""
+    """What the last build into a folder recorded about its library, {} if nothing can be read."""
     try:
         told = json.loads((folder / ABOUT).read_text())
     except (OSError, ValueError):
@@ -200,7 +200,7 @@ def about_library(folder: Path) -> dict[str, str]:
 
 
 def _flags(compiler: Compiler, sanitize: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The flags to compile a source with, and those to link what comes out."""
+    """The flags for compiling a source, and those for linking."""
     threads = () if compiler.system == "Windows" else ("-fPIC", "-pthread")  # always so there
     flags = (*_FLAGS, *threads, *(_SANITIZERS if sanitize else ()))
     linux = compiler.system == "Linux"
@@ -226,7 +226,7 @@ def _digest(compiler: Compiler, flags: Sequence[str], sources: Path) -> str:
 def _compile(
     compiler: Compiler, flags: Sequence[str], linking: Sequence[str], library: Path, sources: Path
 ) -> str:
-    """Compile the sources beside each other, and link; returns the first error, "" without one."""
+    """Compile the sources in parallel, and link; returns the first error, "" if there is none."""
     with tempfile.TemporaryDirectory(dir=library.parent) as made:
         scratch = Path(made)
         objects = {one: str(scratch / f"{one.stem}.o") for one in sorted(sources.glob("*.cpp"))}
@@ -250,7 +250,7 @@ def _compile(
 
 
 def _tried(command: tuple[str, ...]) -> Compiler | None:
-    """The compiler, if it compiles and links something."""
+    """The compiler, if it can compile and link a test program."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "try.cpp"
         source.write_text(
@@ -274,7 +274,7 @@ def _version(command: tuple[str, ...]) -> str:
 
 
 def _run(command: Sequence[str], scratch: Path) -> str | None:
-    """Run a compiler; what it says if it fails, None if it does not."""
+    """Run a compiler; returns its message if it fails, otherwise None."""
     try:
         done = _asked(command, scratch, _SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -283,7 +283,7 @@ def _run(command: Sequence[str], scratch: Path) -> str | None:
 
 
 def _asked(command: Sequence[str], scratch: Path, seconds: int) -> subprocess.CompletedProcess[str]:
-    """Run a command; what zig keeps, a hundred megabytes, goes into the folder `scratch`."""
+    """Run a command; zig's cache, a hundred megabytes, goes into the folder `scratch`."""
     kept = {f"ZIG_{which}_CACHE_DIR": str(scratch / "zig") for which in ("GLOBAL", "LOCAL")}
     return subprocess.run(
         command,
@@ -297,7 +297,7 @@ def _asked(command: Sequence[str], scratch: Path, seconds: int) -> subprocess.Co
 
 
 def main() -> None:
-    """Build it by hand."""
+    """Build from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sanitize", action="store_true", help="look for errors at run time")
     parser.add_argument("-o", "--output", type=Path, help="folder of the library")

@@ -1,7 +1,7 @@
 """The build hook: puts the kernel into wheels and editable installations.
 
 The bill of materials is a CycloneDX document in the wheel's folder of metadata (PEP 770). It lists
-what the distribution requires, the tables of other projects that it contains, and the compiler of
+the distribution's requirements, the tables of other projects that it contains, and the compiler of
 the kernel. The same sources and compiler give the same bytes.
 """
 
@@ -38,12 +38,12 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-igno
     """See `hatchling`."""
 
     def dependencies(self) -> list[str]:
-        """A compiler, where the system has none."""
+        """A compiler, if the system has none."""
         builder = _builder(self.root)
         return [builder.ZIG] if self.target_name == "wheel" and builder.wants_zig() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the kernel; without a compiler that can, the installation ends with a sentence."""
+        """Build the kernel; without a working compiler, the installation ends with a sentence."""
         if self.target_name != "wheel":
             return
         builder = _builder(self.root)
@@ -65,13 +65,13 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-igno
         build_data["sbom_files"].append(str(bill))
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove what was written for the wheel."""
+        """Remove the files written for the wheel."""
         if self.target_name == "wheel":
             self._scratch.cleanup()
 
 
 def bill_of_materials(metadata: Any, root: str, kernel: dict[str, str]) -> dict[str, Any]:
-    """The CycloneDX document of a distribution, whose kernel was built as `kernel` tells."""
+    """The CycloneDX document of a distribution; `kernel` describes how its kernel was built."""
     core = metadata.core
     required = list(_required(core))
     components = [*required, *_contained(root)]
@@ -103,7 +103,7 @@ def bill_of_materials(metadata: Any, root: str, kernel: dict[str, str]) -> dict[
 
 
 def _required(core: Any) -> Iterator[dict[str, Any]]:
-    """What is installed beside it: always, or (scope optional) with an extra."""
+    """The requirements: always or (scope optional) with an extra."""
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 

@@ -7,12 +7,12 @@ extra of its distribution names it in its entry point (`module:Class [extra]`). 
 signature is the configuration schema (`kbforge.registry.options`). A class has the base class of
 its kind in `kbforge.contracts`, which is checked once, when it is loaded.
 
-A source or an exporter states the endings of its files as the class attribute `endings`. The plugin
-that has the ending for a name is asked first, so that the usual formats import one module only.
+A source or an exporter states the endings of its files in the class attribute `endings`. A plugin
+whose name is the ending is checked first, so the usual formats import only one module.
 
-An error of a running plugin becomes a sentence with its name (`blamed`). The error belongs to a
-plugin if the innermost of its frames that is ours or a loaded plugin's is the plugin's. A library
-that the plugin called is the plugin's business; what the plugin called back is ours.
+An error of a running plugin becomes a sentence with its name (`blamed`). Of the frames in KBForge
+and in loaded plugins, the innermost one decides: an error belongs to the plugin of that frame. So
+the plugin is responsible for libraries that it calls, and KBForge for callbacks.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ _DISTRIBUTIONS = {"sklearn": "scikit-learn"}  # of modules with another name
 _OUR_LINE = re.compile(r"entity[-_.]+fragments(?![\w.-])", re.IGNORECASE)
 
 _loaded: dict[str, tuple[str, str]] = {}
-"""What a sentence calls each stranger's plugin in use, and its kind, by module; the first plugin of
-a package stands for all its modules."""
+"""The names in messages of each third-party plugin in use, and its kind, by module; the first
+plugin of a package represents all its modules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """What the metadata say of one plugin; nothing was imported to know it.
+    """The metadata of one plugin, read without importing anything.
 
-    `status` is "ok"; "incompatible" if the distribution requires another version of ours; or
-    "duplicate" if another distribution claims the same name. `cause` is a sentence on the last two.
-    Whether its extra is installed, `glance` says.
+    `status` is "ok"; "incompatible" if the distribution requires another version of KBForge; or
+    "duplicate" if another distribution claims the same name. `cause` is a sentence about the last
+    two. `glance` reports whether its extra is installed.
     """
 
     kind: str
@@ -96,8 +96,8 @@ def load(kind: str, name: str) -> Any:
     """Import the plugin of that name and return its class (a function for some kinds).
 
     Raises a PluginError if it is unknown, claimed by two distributions, incompatible, fails to
-    import (because its extra is not installed, for one), or lacks what the contract of its kind
-    needs.
+    import (for example because its extra is not installed), or lacks something that its kind's
+    contract requires.
     """
     plugin = find(kind, name)
     if plugin.status != "ok":
@@ -120,7 +120,7 @@ def load(kind: str, name: str) -> Any:
 
 
 def glance(plugin: Plugin) -> tuple[str, str]:
-    """The status of a plugin, "needs extra" if what it needs is not installed, and the cause.
+    """The status of a plugin, "needs extra" if its extra is not installed, and the cause.
 
     Nothing is imported.
     """
@@ -138,7 +138,8 @@ def require_extra(plugin: Plugin) -> None:
 
 
 def library_missing(module: str, user: str) -> KBForgeError | None:
-    """The error of a `user` ("--gpu") that needs a module of an extra; None if no extra has it."""
+    """The error about a `user` ("--gpu") that needs a module of an extra; None if no extra has
+    it."""
     package = module.partition(".")[0]
     wanted = _normalized(_DISTRIBUTIONS.get(package, package))
     pairs = _extras(DISTRIBUTION)
@@ -151,7 +152,7 @@ def library_missing(module: str, user: str) -> KBForgeError | None:
 
 
 def check(plugin: Plugin) -> tuple[str, str]:
-    """Load a plugin, guarded; returns its status, "broken" if that fails, and the cause.
+    """Load a plugin and catch errors; returns its status, "broken" if that fails, and the cause.
 
     A plugin whose extra is not installed is not loaded.
     """
@@ -170,11 +171,12 @@ def check(plugin: Plugin) -> tuple[str, str]:
 def create(
     kind: str, name: str, options: Mapping[str, object] | None = None, role: str | None = None
 ) -> Any:
-    """Construct a plugin; text is converted to the annotated types, so `--set` and TOML are equal.
+    """Construct a plugin; text is converted to the annotated types, so `--set` and TOML are
+    equivalent.
 
     Raises:
-        PluginError: as for `load`; `role` is what it says in place of the kind in the singular.
-        UsageError: an option that the constructor does not have or cannot take.
+        PluginError: as for `load`; `role` replaces the singular kind in the message.
+        UsageError: an unknown option, or an invalid value.
 
     """
     factory = load(kind, name)
@@ -187,7 +189,7 @@ def create(
 def find(kind: str, name: str) -> Plugin:
     """The metadata of one plugin.
 
-    Raises a PluginError if no or more than one distribution claims the name.
+    Raises a PluginError if no distribution, or more than one, claims the name.
     """
     claims = [plugin for plugin in installed(kind) if plugin.name == name]
     if not claims:
@@ -229,7 +231,7 @@ def _scan() -> tuple[tuple[Plugin, ...], tuple[tuple[str, str], ...]]:
 
 
 def _announces_plugins(distribution: Distribution) -> bool:
-    """A cheap look that spares most distributions the parsing of their metadata."""
+    """A quick check that avoids parsing the metadata of most distributions."""
     return f"[{_GROUP_PREFIX}" in (distribution.read_text("entry_points.txt") or "")
 
 
@@ -297,7 +299,7 @@ def _missing(plugin: Plugin) -> list[str]:
 
 @cache
 def _extras(distribution: str) -> tuple[tuple[str, str], ...]:
-    """(extra, distribution that it installs), as far as this system and Python need them."""
+    """(extra, distribution that it installs), as required on this system and Python."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     about, lines = metadata.metadata(distribution), []
@@ -332,9 +334,9 @@ def _install(user: str, missing: Iterable[str], distribution: str, extra: str) -
 
 
 def install_command(extra: str, distribution: str = DISTRIBUTION) -> str:
-    """The command that installs an extra from where the distribution was installed itself.
+    """The command that installs an extra, from the origin of the installed distribution.
 
-    That is a folder, a file or an address that its direct_url.json names, else the package index.
+    The origin is the folder, file or address in its direct_url.json, otherwise the package index.
     """
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
@@ -364,7 +366,7 @@ def _satisfied(specifier: str) -> bool:
 
 
 def singular(kind: str) -> str:
-    """What messages call one plugin of a kind: "likelihood" for "likelihoods"."""
+    """The singular of a kind in messages: "likelihood" for "likelihoods"."""
     return kind.removesuffix("s")
 
 
@@ -388,7 +390,7 @@ def _called(plugin: Plugin) -> str:
 def ending_of(path: str) -> str:
     """The ending that names the format, in lower case: ".csv" of "people.CSV.gz"; "" without one.
 
-    A name that is nothing but the ending of a compressed file has no format.
+    A name that is only the ending of a compressed file has no format.
     """
     name = PurePath(path).name.lower()
     for suffix in _PACKED:
@@ -434,7 +436,7 @@ def plugin_of(kind: str, path: str) -> str | None:
 
 
 def require_plugin_of(kind: str, path: str, how: str) -> str:
-    """As `plugin_of`, but a UsageError if there is none; `how` says how to name a plugin."""
+    """As `plugin_of`, but a UsageError if there is none; `how` explains how to name a plugin."""
     found = plugin_of(kind, path)
     if found is None:
         ending = quoted(ending_of(path), 40)
@@ -450,7 +452,7 @@ def require_plugin_of(kind: str, path: str, how: str) -> str:
 
 
 def _stated(kind: str, name: str) -> tuple[str, ...]:
-    """The endings of one plugin; none of one that is broken."""
+    """The endings of one plugin; empty for a broken one."""
     if any(p.status != "ok" for p in installed(kind) if p.name == name):
         return ()
     try:
@@ -474,10 +476,10 @@ def _bases() -> Mapping[str, type]:
 
 
 def checked(factory: Any, kind: str, called: str) -> Any:
-    """The plugin's class, which has the base class of its kind and all methods that it needs.
+    """The plugin's class, after checking its base class and all required methods.
 
-    Errors call the plugin `called`. Raises a PluginError if it is no class, lacks the base class,
-    or lacks a method.
+    Errors name the plugin `called`. Raises a PluginError if it is not a class, lacks the base
+    class, or lacks a method.
     """
     base = _bases().get(kind)
     if base is None:
@@ -497,7 +499,7 @@ def checked(factory: Any, kind: str, called: str) -> Any:
 
 
 def _require_methods(factory: type, base: type, called: str) -> None:
-    """Refuse a class that lacks a method that its contract needs."""
+    """Refuse a class that lacks a method required by its contract."""
     abstract = [getattr(one, "__abstractmethods__", ()) for one in (base, factory)]
     for name in sorted({name for names in abstract for name in names}):
         method = getattr(factory, name, None)
@@ -519,10 +521,10 @@ def _path(base: type) -> str:
 
 @contextlib.contextmanager
 def blamed() -> Iterator[None]:
-    """Raise a PluginError with the name of a stranger's plugin in place of its error.
+    """Replace an error of a third-party plugin with a PluginError that names it.
 
-    A `sys.exit` counts as one, unless it ends the plugin's own verb, and so does a
-    `KeyboardInterrupt` that no signal raised. Errors of others pass.
+    A `sys.exit` counts as an error, unless it ends the plugin's own verb, and so does a
+    `KeyboardInterrupt` that no signal raised. Other errors pass.
     """
     try:
         yield
@@ -549,7 +551,7 @@ def _sentence(error: BaseException) -> str | None:
 
 
 def _culprit(trace: TracebackType | None) -> tuple[tuple[str, str], str] | None:
-    """The plugin that the innermost known frame belongs to, and the place; None if it is ours."""
+    """The plugin of the innermost known frame, and the place; None if it is KBForge's own."""
     found = None
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__", ""))

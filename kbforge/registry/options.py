@@ -29,8 +29,8 @@ def parse_settings(
 ) -> dict[str, dict[str, str]]:
     """`["likelihood.a=2", ...]` as {kind: {option: text}}; kinds are in the singular.
 
-    `names` are those of settings that are of no kind, such as `seed=2`; their kind is "". Raises a
-    UsageError at a text that is not `kind.option=value`, or an unknown kind or name.
+    `names` are settings without a kind, such as `seed=2`; their kind is "". Raises a UsageError for
+    a text that is not `kind.option=value`, or an unknown kind or name.
     """
     out: dict[str, dict[str, str]] = {kind: {} for kind in (*kinds, *[""] * bool(names))}
     form = "name=value or kind.option=value" if names else "kind.option=value"
@@ -58,8 +58,8 @@ def _unknown(setting: str, what: str, word: str, known: Iterable[str]) -> UsageE
 def bind_options(factory: Any, called: str, options: Mapping[str, object]) -> dict[str, Any]:
     """Check options (text or TOML values) against a constructor, and convert them to its types.
 
-    `called` is its name in errors, such as "likelihood gaussian". Raises a UsageError at an unknown
-    option, or a value of the wrong type.
+    `called` is its name in errors, such as "likelihood gaussian". Raises a UsageError for an
+    unknown option, or a value of the wrong type.
     """
     parameters = option_parameters(factory)
     bound = {}
@@ -82,7 +82,7 @@ def bind_options(factory: Any, called: str, options: Mapping[str, object]) -> di
 def option_parameters(factory: Any) -> dict[str, inspect.Parameter]:
     """The options of a plugin: its constructor's named parameters, annotations resolved.
 
-    A constructor that takes `**options` takes those of its base class, too.
+    A constructor with `**options` also accepts those of its base class.
     """
     constructors = [factory]
     if inspect.isclass(factory):
@@ -170,7 +170,7 @@ def _convert_scalar(value: object, kind: Any, called: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PluginOption:
-    """One option of a plugin, as `--set` takes it; without a default it is required."""
+    """One option of a plugin for `--set`; without a default it is required."""
 
     name: str
     type: str
@@ -207,7 +207,7 @@ def _type_text(annotation: Any) -> str:
 
 
 def _default_text(parameter: inspect.Parameter) -> str | None:
-    """The default as `--set` would take it."""
+    """The default in the form of `--set`."""
     default = parameter.default
     if default is inspect.Parameter.empty:
         return None

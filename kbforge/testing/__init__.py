@@ -1,7 +1,7 @@
-"""Contract tests that authors of plugins run, one module for each kind.
+"""Contract tests for authors of plugins, one module for each kind.
 
-Subclass the kind's contract under pytest; every law at the top of `kbforge/contracts/<kind>.py`
-then becomes a test of your plugin:
+Subclass the kind's contract under pytest; every law in `kbforge/contracts/<kind>.py` then becomes a
+test of your plugin:
 
     class TestVCard(SourceContract):
         name = "vcard"

@@ -30,12 +30,13 @@ from kbforge.testing.examples import BlackBox, Categorical, UniformLikelihood
 
 
 class ClustererContract(Contract):
-    """A posterior over groupings: whole, factorised, normalised, reproducible, blind to labels."""
+    """A posterior over groupings: complete, factorised, normalised, reproducible, independent of
+    labels."""
 
     kind: ClassVar[str] = "clusterers"
 
     def fragments(self) -> list[Fragment]:
-        """What is clustered: three colours of fragments in random order."""
+        """The fragments to cluster: three colours in random order."""
         return examples.fragments(24)
 
     def specs(self) -> dict[str, ModelSpec]:
@@ -165,7 +166,7 @@ def check_partition(found: Posterior, n: int) -> None:
 
 
 class CalibratorContract(Contract):
-    """An alpha within the range searched, reproducible, with its curve."""
+    """An alpha within the searched range, reproducible, with its curve."""
 
     kind: ClassVar[str] = "calibrators"
     search: ClassVar[Search] = Search(-6.0, 6.0)

@@ -1,4 +1,4 @@
-"""What all contract tests share, and tests of the laws of commands."""
+"""Common code of all contract tests, and tests of the laws of commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Contract:
 
     Attributes:
         kind: the plugin's kind, set by the kind's contract.
-        name: the plugin's name; it is found through its entry point, as users find it.
+        name: the plugin's name; its entry point is used, as for users.
         options: the options to construct it with.
 
     """
@@ -34,7 +34,7 @@ _HEAVY = ("torch", "datasets", "pyarrow", "numpy", "scipy", "tokenizers")
 
 
 class CommandContract(Contract):
-    """A verb answers `--help`, documents itself, and is light to import."""
+    """A verb supports `--help`, has docstrings, and is fast to import."""
 
     kind: ClassVar[str] = "commands"
 
@@ -43,7 +43,7 @@ class CommandContract(Contract):
         return registry.load(self.kind, self.name)
 
     def test_help_is_light_and_says_what_the_verb_does(self) -> None:
-        """The help page of the program imports every verb, so none may import what is heavy."""
+        """The help page of the program imports every verb, so none may import large modules."""
         program = (
             "import sys; from kbforge.cli.main import app\n"
             f"try: app([{self.name!r}, '--help'], prog_name='kbforge')\n"

@@ -89,14 +89,14 @@ def hostile() -> list[Fragment]:
 
 
 def without_gold(items: Sequence[Fragment]) -> list[Fragment]:
-    """The same observations, with all that a model may not read cleared."""
+    """The same observations, with all fields cleared that a model may not read."""
     return [replace(item, label=None, source=None, metadata=None) for item in items]
 
 
 def apart(items: Sequence[Fragment]) -> Iterator[tuple[list[Fragment], Fragment]]:
     """Clusters, and a fragment of each that shares no attribute with any of theirs.
 
-    None has a vector; the fragment has other attributes of the same, or strange ones.
+    None has a vector; the fragment has other attributes of the same, or unknown ones.
     """
     rng = random.Random(7)
     names = sorted({name for item in items for name in item.properties})
@@ -210,7 +210,7 @@ class UniformLikelihood(ConjugateLikelihood):
 
 
 class BlackBox(Likelihood):
-    """A likelihood without its sufficient statistics, as a neural one would be."""
+    """A likelihood without its sufficient statistics, like a neural one."""
 
     def __init__(self, likelihood: Likelihood) -> None:
         self._likelihood = likelihood

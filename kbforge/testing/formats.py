@@ -39,7 +39,7 @@ GARBAGE = {
 class SourceContract(Contract):
     """Streaming, deterministic, and nothing silently lost.
 
-    `filename` is what the file is called that `document` is written to.
+    `filename` is the name of the file that `document` is written to.
     """
 
     kind: ClassVar[str] = "sources"
@@ -50,11 +50,12 @@ class SourceContract(Contract):
         raise NotImplementedError
 
     def bad_documents(self) -> Mapping[str, bytes]:
-        """What is wrong -> a file of three records: a good one, a bad one, and another good one."""
+        """Kind of error -> a file of three records: a good one, a bad one, and another good one."""
         raise NotImplementedError
 
     def inputs(self, folder: Path, content: bytes) -> list[str]:
-        """Write `content` to the folder; the inputs to read. Override it for several files."""
+        """Write `content` to the folder; returns the inputs to read. Override it for several
+        files."""
         path = folder / self.filename
         path.write_bytes(content)
         return [str(path)]
@@ -154,7 +155,7 @@ class ExporterContract(Contract):
         raise NotImplementedError
 
     def holds(self, entity: Entity) -> set[str]:
-        """Which texts of an entity the format keeps: the values of all properties.
+        """The texts of an entity that the format keeps: the values of all properties.
 
         Override it for a format that keeps others.
         """
@@ -165,12 +166,12 @@ class ExporterContract(Contract):
         return examples.entities()
 
     def exported(self, entities: list[Entity], folder: Path, known: bool = False) -> Path:
-        """Where one export went.
+        """The target of one export.
 
         Args:
             entities: to export.
             folder: a file or folder in it.
-            known: give the view fragments that have sources and metadata.
+            known: pass the view fragments with sources and metadata.
 
         """
         target = folder / f"kb-{len(list(folder.iterdir()))}"
@@ -216,7 +217,7 @@ class ExporterContract(Contract):
             assert stdout.buffer.getvalue() == whole
 
     def test_writes_as_it_reads(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Bytes leave before the last entity has arrived, unless the format cannot."""
+        """Bytes leave before the last entity has arrived, unless the format prevents it."""
         if not self.streaming or self.folder:
             pytest.skip("the format needs the last entity before the first byte")
         stdout, written = _stdout(), []
@@ -273,7 +274,7 @@ class ExporterContract(Contract):
 
 
 def with_sources(entity: Entity) -> list[Fragment]:
-    """The fragments of an entity as they might have gone in: with source and metadata."""
+    """Possible original fragments of an entity: with source and metadata."""
     return [
         replace(
             fragment,
@@ -303,12 +304,12 @@ def _once(entities: list[Entity]) -> Callable[[], Iterator[Entity]]:
 
 
 def _stdout() -> Any:
-    """Standard output that is no terminal, as far as it takes bytes."""
+    """Standard output that is not a terminal, for bytes."""
     return SimpleNamespace(buffer=io.BytesIO(), isatty=lambda: False)
 
 
 class SerializerContract(Contract):
-    """Equal sets give equal text, and the text gives the set back."""
+    """Equal sets give equal text, and the text parses back to the set."""
 
     kind: ClassVar[str] = "serializers"
 

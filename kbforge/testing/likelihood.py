@@ -30,18 +30,18 @@ _LOOKS = 300
 
 
 class LikelihoodContract(Contract):
-    """Exchangeable, deterministic, never NaN, blind to labels, and as able as it says."""
+    """Exchangeable, deterministic, never NaN, independent of labels, with all stated abilities."""
 
     kind: ClassVar[str] = "likelihoods"
     signed: ClassVar[Collection[str]] = frozenset()
-    """Arrays of whole numbers, of what it keeps, that may be below 0."""
+    """Arrays of integers in its saved state that may be below 0."""
 
     def fragments(self) -> Sequence[Fragment]:
         """At least eight fragments that the model can read; override for other attributes."""
         return examples.fragments()
 
     def fitted(self) -> Any:
-        """The likelihood, fitted to the fragments if it fits itself."""
+        """The likelihood, fitted to the fragments if it is fitted."""
         likelihood = self.make()
         likelihood.fit(self.fragments())
         return likelihood
@@ -90,7 +90,7 @@ class LikelihoodContract(Contract):
         assert likelihood.log_marginal(blind).tolist() == likelihood.log_marginal(clusters).tolist()
 
     def test_what_it_states_is_there(self) -> None:
-        """The attributes that a run looks at, of the likelihood and of its tables."""
+        """The attributes of the likelihood and of its tables that a run reads."""
         likelihood = self.fitted()
         assert isinstance(likelihood, Likelihood)
         assert np.isfinite(likelihood.default_alpha)
@@ -104,7 +104,7 @@ class LikelihoodContract(Contract):
             assert isinstance(likelihood.live_clusters(), LiveClusters)
 
     def test_what_it_learned_is_taken_up_to_the_last_bit(self) -> None:
-        """Also what it says of fragments that it was not fitted to."""
+        """Also for fragments that it was not fitted to."""
         items, original = list(self.fragments()), self.make()
         if not original.keeps:
             pytest.skip("it does not keep what it learned")
@@ -131,7 +131,7 @@ class LikelihoodContract(Contract):
         assert not_refused(lambda wrong: self.make().load(wrong), kept, self.signed) == []
 
     def test_features_are_laid_end_to_end(self) -> None:
-        """Each once a fragment, something of it, and the same whoever is beside."""
+        """Distinct features per fragment, not empty, and independent of other fragments."""
         likelihood, items = self.fitted(), list(self.fragments())
         features = likelihood.features(items)
         if features is None:
@@ -149,7 +149,7 @@ class LikelihoodContract(Contract):
             assert found == dict(zip(names[own].tolist(), values[own].tolist(), strict=True))
 
     def test_what_shares_no_attribute_gains_nothing(self) -> None:
-        """Also of attributes that the model was not fitted to, and of clusters of any size."""
+        """Also for attributes that the model was not fitted to, and clusters of any size."""
         likelihood = self.fitted()
         for cluster, x in examples.apart(self.fragments()):
             try:
@@ -172,7 +172,7 @@ class LikelihoodContract(Contract):
             assert set(said) <= set(x.properties)
 
     def test_a_fragment_that_cannot_be_read_leaves_the_table_as_it_was(self) -> None:
-        """What lacks everything is read as saying nothing, or refused without a trace."""
+        """A fragment without readable content is scored as such, or refused without a trace."""
         likelihood, items = self._conjugate(), list(self.fragments())
         table, plain = likelihood.live_clusters(), likelihood.live_clusters()
         for slot, item in enumerate(items):
@@ -203,7 +203,7 @@ class LikelihoodContract(Contract):
             assert total == pytest.approx(marginal, rel=1e-8, abs=1e-8)
 
     def test_live_clusters_branch_release_and_reuse_slots(self) -> None:
-        """A random life of a table, compared with L at every step and every live slot."""
+        """Random operations of a table, compared with L at every step and every live slot."""
         likelihood, items = self._conjugate(), list(self.fragments())
         rng = np.random.default_rng(4)
         table = likelihood.live_clusters()
@@ -243,7 +243,7 @@ class LikelihoodContract(Contract):
             blind.extend(y, parent, child)
 
     def test_a_few_clusters_score_as_among_all(self) -> None:
-        """Any live slots in any order, bit for bit, also before all were ever scored."""
+        """Any live slots in any order, bit for bit, even before all were ever scored."""
         likelihood, items = self._conjugate(), list(self.fragments())
         table = likelihood.live_clusters()
         rng = np.random.default_rng(7)
@@ -261,7 +261,7 @@ class LikelihoodContract(Contract):
                 table.release(np.array([live.pop(int(rng.integers(len(live))))]))
 
     def test_fragments_come_and_go_without_a_trace(self) -> None:
-        """Thousands of moves between two clusters, then both against tables filled afresh."""
+        """Thousands of moves between two clusters, then both against freshly filled tables."""
         likelihood, items = self._conjugate(), list(self.fragments())
         table = likelihood.live_clusters()
         if not table.editable:
@@ -325,7 +325,7 @@ class LikelihoodContract(Contract):
                 _compare(likelihood, table, y, item, held, len(items))
 
     def test_clusters_gather(self) -> None:
-        """At once as one after another, into slots that are new and that others have left."""
+        """At once like one after another, into new slots and released ones."""
         likelihood, items = self._conjugate(), list(self.fragments())
         table, grown = likelihood.live_clusters(), likelihood.live_clusters()
         if not table.editable:
@@ -353,7 +353,7 @@ class LikelihoodContract(Contract):
 
 
 def _life(likelihood: ConjugateLikelihood, items: Sequence[Fragment]) -> list[list[float]]:
-    """What a table says while it fills: a fragment opens a cluster, or joins the one before."""
+    """A table's scores while it fills: a fragment opens a cluster, or joins the previous one."""
     table, said = likelihood.live_clusters(), list[list[float]]()
     for slot, item in enumerate(items):
         x = table.encode(item)
@@ -363,7 +363,7 @@ def _life(likelihood: ConjugateLikelihood, items: Sequence[Fragment]) -> list[li
 
 
 def _unreadable(fragment: Fragment) -> Fragment:
-    """One with a vector of another length, and properties that nobody has heard of."""
+    """One with a vector of another length, and properties with unknown attributes."""
     vector = None if fragment.vector is None else (*fragment.vector, 1.0)
     return Fragment(fragment.id, {"unheard of": ("nothing",)}, vector)
 
@@ -410,7 +410,7 @@ def _compare(
 
 
 def stored(kept: LearnedState) -> LearnedState:
-    """As a store gives it back: values through JSON, arrays as bytes that cannot be written."""
+    """The state as a store returns it: values through JSON, arrays as read-only bytes."""
     arrays = {
         name: np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
         for name, array in kept.arrays.items()
@@ -419,7 +419,7 @@ def stored(kept: LearnedState) -> LearnedState:
 
 
 def same(one: LearnedState, other: LearnedState) -> bool:
-    """Whether two hold the same, bit for bit."""
+    """Whether two states are equal, bit for bit."""
     if one.values != other.values or one.arrays.keys() != other.arrays.keys():
         return False
     return all(
@@ -432,10 +432,10 @@ def same(one: LearnedState, other: LearnedState) -> bool:
 def not_refused(
     load: Callable[[LearnedState], object], kept: LearnedState, signed: Collection[str] = ()
 ) -> list[str]:
-    """What can be wrong with what was kept without an error of one line that says so.
+    """Defects of a saved state that cause no error of one line.
 
-    `load` is to refuse it, `kept` is right, and `signed` names the arrays of whole numbers that
-    may be below 0.
+    `load` must refuse them, `kept` is valid, and `signed` names the arrays of integers that may be
+    below 0.
     """
     out = []
     for how, wrong in damaged(stored(kept), signed):
@@ -449,7 +449,7 @@ def not_refused(
 
 
 def damaged(kept: LearnedState, signed: Collection[str] = ()) -> Iterator[tuple[str, LearnedState]]:
-    """The same with one thing wrong, and what that is; `signed` as of `not_refused`."""
+    """The same state with one defect each, and its description; `signed` as in `not_refused`."""
     for name, array in kept.arrays.items():
         rest = {other: held for other, held in kept.arrays.items() if other != name}
         yield f"{name} is missing", LearnedState(kept.values, rest)
@@ -481,7 +481,7 @@ def _wrong(array: Any, signed: bool) -> Iterator[tuple[str, Any]]:
 
 
 def _places(values: Mapping[str, Any], parts: set[str]) -> Iterator[tuple[str, ...]]:
-    """The ways to all values, and to those of parts."""
+    """The paths to all values, and to those of parts."""
     for name, value in values.items():
         yield (name,)
         if name in parts and isinstance(value, dict):

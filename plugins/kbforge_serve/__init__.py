@@ -1,5 +1,5 @@
-"""Serves a store: pages for people; an API, reconciliation and MCP for programs.
+"""Serves a store: pages for users; an API, reconciliation and MCP for programs.
 
-All doors (`pages`, `api`, `reconcile`, `mcp`) ask one `Service`, and none of them reads a store
-itself. Answers are what JSON can say: a page is a template of the object that its `.json` gives.
+All interfaces (`pages`, `api`, `reconcile`, `mcp`) use one `Service`, and none of them reads a
+store itself. Answers are plain JSON: a page is a template of the object that its `.json` returns.
 """

@@ -1,4 +1,4 @@
-"""Objects that doors answer with, and what the OpenAPI document says of them.
+"""Answers of all interfaces, and their descriptions in the OpenAPI document.
 
 An answer is a struct, or a dataclass of the domain; the document is generated from it, so the two
 cannot differ.
@@ -20,11 +20,11 @@ from kbforge.contracts.entity import Natural, Probability
 
 
 class Answer(Struct, frozen=True, forbid_unknown_fields=True):
-    """An object of an answer: its JSON has all fields, in this order."""
+    """An object in an answer: its JSON has all fields, in this order."""
 
 
 class Record(Answer, frozen=True, omit_defaults=True):
-    """A fragment as it went in, without its label: values by attribute, or a vector, or both."""
+    """A fragment as it was added, without its label: values by attribute, or a vector, or both."""
 
     id: str
     properties: Mapping[str, Sequence[str]]
@@ -34,7 +34,7 @@ class Record(Answer, frozen=True, omit_defaults=True):
 
 
 class EntityReference(Answer, frozen=True):
-    """An entity at a glance."""
+    """A summary of an entity."""
 
     id: str
     name: str
@@ -43,29 +43,29 @@ class EntityReference(Answer, frozen=True):
 
 
 Facts: TypeAlias = dict[str, Any]
-"""What a page or a protocol of others says; the document says nothing of it."""
+"""Part of a page or of an external protocol; the document does not describe it."""
 
 
 def record_of(fragment: Fragment) -> Record:
-    """A fragment as whoever asks may see it: its label is for evaluation."""
+    """A fragment without its label, which is only for evaluation."""
     return Record(
         fragment.id, fragment.properties, fragment.vector, fragment.source, fragment.metadata
     )
 
 
 def plain(answer: Any) -> Facts:
-    """An answer as an object of JSON."""
+    """An answer as a JSON object."""
     found: Facts = orjson.loads(as_json(answer))
     return found
 
 
 def as_json(answer: Any) -> bytes:
-    """An answer as JSON; numbers that JSON cannot say are null."""
+    """An answer as JSON; numbers that JSON cannot represent are null."""
     return orjson.dumps(msgspec.to_builtins(answer))
 
 
 def schema_of(answer: Any, components: dict[str, Any]) -> dict[str, Any]:
-    """What the document says of a type of answers; `components` gets the objects in it."""
+    """The document's description of a type of answers; `components` collects the objects in it."""
     if isinstance(answer, UnionType):
         return {"anyOf": [schema_of(one, components) for one in get_args(answer)]}
     place = "#/components/schemas/{name}"

@@ -1,8 +1,8 @@
-"""The API under /api: what pages show as JSON, and everything that writes.
+"""The API under /api: the facts of the pages as JSON, and all writing requests.
 
-The OpenAPI document is /api/openapi.json. Whatever an answer says was written is on disk. Adding
-fragments is idempotent by id, so a request whose answer was lost can be made again; when too much
-waits, the answer is 503 with `Retry-After`.
+The OpenAPI document is /api/openapi.json. Everything that an answer reports as written is on disk.
+Adding fragments is idempotent by id, so a request whose answer was lost can be repeated; if too
+much is waiting, the answer is 503 with `Retry-After`.
 """
 
 from __future__ import annotations
@@ -78,17 +78,17 @@ Body: TypeAlias = Annotated[bytes, Depends(_raw)]
 
 
 def _body(content: dict[str, Any]) -> dict[str, Any]:
-    """What the document says of a body that is checked by hand."""
+    """The document's description of a body that is checked by hand."""
     told = {media: {"schema": schema} for media, schema in content.items()}
     return {"requestBody": {"required": True, "content": told}}
 
 
 _COMPONENTS: dict[str, Any] = {}
-"""What the document says of the objects in answers, by name."""
+"""The document's descriptions of the objects in answers, by name."""
 
 
 def _says(answer: Any) -> dict[str, Any]:
-    """What the document says of a route: its answer, and its errors."""
+    """The document's description of a route: its answer, and its errors."""
     schema = schema_of(answer, _COMPONENTS)
     return {
         "responses": {
@@ -128,7 +128,7 @@ def _entities(routes: APIRouter, service: Service) -> None:
         limit: Limit = 20,
         cursor: Annotated[str | None, Query(description="What `next` said.")] = None,
     ) -> Response:
-        """Find entities by the values and ids of their fragments, also with typing errors."""
+        """Find entities by the values and ids of their fragments; typing errors are tolerated."""
         return json_of(service.search.find(q, limit, cursor))
 
     @routes.get("/entities", summary="List entities", **_says(facts.Listing))
@@ -149,7 +149,7 @@ def _entities(routes: APIRouter, service: Service) -> None:
     ) -> Response:
         """Get an entity with its values, fragments, alternatives and history.
 
-        Of an entity that is no more, get those that have its fragments now.
+        For a former entity, get those that have its fragments now.
         """
         return json_of(facts.entity(readers, id, first))
 
@@ -164,7 +164,7 @@ def _fragments(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/similar", summary="Similar fragments", **_says(facts.SimilarFragments))
     def similar(fragment: FragmentId) -> Response:
-        """List the fragments that may be one entity with a fragment, with the probability."""
+        """List the fragments that may be the same entity as a fragment, with the probability."""
         return json_of(facts.similar(readers, fragment))
 
     @routes.get("/subproblems/{name}", summary="Get a subproblem", **_says(facts.SubproblemDetails))
@@ -192,7 +192,8 @@ def _export(routes: APIRouter, service: Service) -> None:
             Query(description="Golden records: most-stated, longest, latest or all."),
         ] = None,
     ) -> Response:
-        """Stream all entities in a format of `kbforge export`; the stream is of one moment."""
+        """Stream all entities in a format of `kbforge export`; the stream shows one state of the
+        store."""
         chunks = export.export(readers, format, policy)
         name = f'attachment; filename="{export.name_of(format)}"'
         headers = {"Content-Disposition": name}
@@ -206,12 +207,13 @@ def _reasons(routes: APIRouter, service: Service) -> None:
     def why(
         fragment: FragmentId, rivals: Annotated[int, Query(ge=0, le=_MOST_LISTED)] = 5
     ) -> Response:
-        """Explain what each attribute says for a fragment in its entity, and in its rivals."""
+        """Explain the contribution of each attribute for a fragment in its entity, and in
+        rivals."""
         return json_of(reasons.why(readers, fragment, rivals))
 
     @routes.get("/compare", summary="Why not one entity", **_says(Comparison[EntityReference]))
     def compare(first: EntityId, second: EntityId) -> Response:
-        """Explain what each attribute says for two entities' being one."""
+        """Explain the contribution of each attribute to merging two entities."""
         return json_of(reasons.compare(readers, first, second))
 
     @routes.post(
@@ -221,7 +223,7 @@ def _reasons(routes: APIRouter, service: Service) -> None:
         **_says(Match[EntityReference]),
     )
     def match(body: Body, most: Limit = 10) -> Response:
-        """Find the entities that a fragment would join, if it were added now."""
+        """Find the entities that a fragment would join if it were added now."""
         value = parse_json(body, "the body")
         if isinstance(value, dict) and value.get("id") is None:
             value = {**value, "id": "?"}
@@ -232,10 +234,10 @@ def _reasons(routes: APIRouter, service: Service) -> None:
 
 
 def fragments_of(body: bytes, media: str) -> list[Fragment]:
-    """The fragments of a body: one, an array, or JSON lines; it is refused as a whole.
+    """The fragments of a body: one, an array, or JSON lines; a bad one refuses the whole body.
 
     Raises:
-        BadRecord: one is none.
+        BadRecord: one is not a fragment.
         UsageError: there are none, or too many.
 
     """
@@ -270,10 +272,10 @@ def _adding(routes: APIRouter, service: Service) -> None:
     ) -> Response:
         """Add one fragment, an array of them, or JSON lines: all of them or none.
 
-        Fragments that are there already are passed over. `on_duplicate` says what to do with one
-        that is there with other content. Fragments of which most values are of attributes that the
-        store does not have are refused; `map`, once an attribute, gives it the name of another
-        (`Nombre=name`), leaves it out (`Nombre=`) or takes it as a new one (`Nombre=Nombre`).
+        Fragments already in the store are skipped. `on_duplicate` says what to do with a stored id
+        and different content. Fragments most of whose values are in attributes that the store does
+        not have are refused; `map`, once per attribute, renames one (`Nombre=name`), leaves it out
+        (`Nombre=`) or adds it as a new one (`Nombre=Nombre`).
         """
         body, media = await request.body(), request.headers.get("content-type", "")
 
@@ -290,21 +292,21 @@ def _decisions(routes: APIRouter, service: Service) -> None:
 
     @routes.post("/decisions", summary="Decide about two fragments", **_says(Decided))
     async def decide(said: schemas.GivenDecision) -> Response:
-        """Have every later grouping honour that two fragments are the same entity, or are not.
+        """Decide that two fragments are the same entity, or are not, in every later grouping.
 
-        A decision that is in force is not made again; one that contradicts others is refused.
+        A decision in force is not repeated; one that contradicts others is refused.
         """
         future = writer.honour(said.same, said.first, said.second)
         return json_of(await asyncio.wrap_future(future))
 
-    @routes.post("/decisions/{number}/undo", summary="Take back a decision", **_says(Undone))
+    @routes.post("/decisions/{number}/undo", summary="Undo a decision", **_says(Undone))
     async def undo(number: Number) -> Response:
-        """Honour a decision no longer; one that was taken back stays so."""
+        """Withdraw a decision; a withdrawn decision stays so."""
         return json_of(await asyncio.wrap_future(writer.undo(number)))
 
     @routes.get("/decisions", summary="List decisions", **_says(Decisions))
     def decisions(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
-        """List the decisions, the latest first, those that were taken back among them."""
+        """List the decisions, the latest first, including withdrawn ones."""
         with service.readers.store() as store:
             found = store.last_decisions(limit, before)
         return json_of(Decisions(found, _next(found, limit)))
@@ -315,7 +317,7 @@ def _review(routes: APIRouter, service: Service) -> None:
 
     @routes.get("/review", summary="The next question", **_says(NextQuestion))
     def question() -> Response:
-        """Get the question whose answer is expected to set most right, with its evidence."""
+        """Get the question with the largest expected correction, with its evidence."""
         return json_of(questions.next())
 
     @routes.post("/review", summary="Answer a question", **_says(Answered))
@@ -323,9 +325,9 @@ def _review(routes: APIRouter, service: Service) -> None:
         """Decide whether the two fragments of a question are one entity, or skip it."""
         return json_of(questions.answer(said.first, said.second, said.same))
 
-    @routes.post("/review/undo", summary="Take back an answer", **_says(TakenBack))
+    @routes.post("/review/undo", summary="Undo an answer", **_says(TakenBack))
     def take_back() -> Response:
-        """Take back the last answer that was given to this server, and ask again."""
+        """Undo the last answer given to this server, and ask again."""
         return json_of(questions.undo())
 
 
@@ -356,7 +358,7 @@ def _following(routes: APIRouter, service: Service) -> None:
     ) -> Response:
         """List the entities that changed since a run ended, by id.
 
-        With `wait`, an answer without changes comes only after so many seconds (long poll).
+        With `wait`, an answer without changes comes only after this many seconds (long poll).
         """
         if wait and to is None:
             await follow.wait(since, wait)
@@ -380,7 +382,7 @@ def _following(routes: APIRouter, service: Service) -> None:
             int | None, Query(ge=0, le=LARGEST, description="Number of a run; default: the last.")
         ] = None,
     ) -> Response:
-        """Follow what runs change; a client that connects again goes on by `Last-Event-ID`."""
+        """Follow the changes of runs; a client that reconnects continues with `Last-Event-ID`."""
         last = request.headers.get("last-event-id", "")
         begin = int(last) if last.isascii() and last.isdecimal() and len(last) < 19 else since
         if begin is not None:  # it is refused here if there is no such run
@@ -389,21 +391,21 @@ def _following(routes: APIRouter, service: Service) -> None:
 
 
 class Runs(Answer, frozen=True):
-    """Some runs, the latest first; `next` asks for those before."""
+    """Some runs, the latest first; `next` requests the earlier ones."""
 
     runs: list[Run]
     next: Natural | None
 
 
 class Decisions(Answer, frozen=True):
-    """Some decisions, the latest first; `next` asks for those before."""
+    """Some decisions, the latest first; `next` requests the earlier ones."""
 
     decisions: list[DecisionRecord]
     next: Natural | None
 
 
 class _Events(StreamingResponse):
-    """Server-sent events, for which a place is taken until the client has gone."""
+    """Server-sent events, which occupy a place until the client disconnects."""
 
     def __init__(self, follow: feed.Feed, since: int | None) -> None:
         super().__init__(follow.events(since), media_type="text/event-stream")
@@ -415,5 +417,5 @@ class _Events(StreamingResponse):
 
 
 def _next(found: Sequence[Run] | Sequence[DecisionRecord], limit: int) -> int | None:
-    """The number to go on before, if there may be more."""
+    """The number before which to continue, if there may be more."""
     return found[-1].number if len(found) == limit and found[-1].number > 1 else None

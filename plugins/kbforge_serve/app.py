@@ -1,7 +1,7 @@
 """The web application: combines pages, API, reconciliation and MCP behind one guard.
 
-Each door is a module with `router(service)`. Handlers are plain functions, which run in a thread
-each; those that wait for something else are coroutines.
+Each interface is a module with `router(service)`. Handlers are plain functions, each run in a
+thread; those that wait for other events are coroutines.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from kbforge_serve.security import Access, Guard
 from kbforge_serve.service import Service
 
 _THREADS = 3
-"""Handlers that run at a time. With eight of them Python's lock goes from thread to thread at each
-question to SQLite: that costs half as much again, and doubles the longest times."""
+"""Maximum concurrent handlers. With eight of them Python's lock changes threads at each SQLite
+query: that costs half as much again, and doubles the longest times."""
 
 
 def application(service: Service, access: Access | None = None) -> Guard:
-    """The application that serves a store; it closes the service at its end.
+    """The application that serves a store; it closes the service at the end.
 
-    Without `access`, the programs of this machine may ask.
+    Without `access`, programs on this machine have access.
     """
     access = Access() if access is None else access
 
@@ -67,7 +67,7 @@ def application(service: Service, access: Access | None = None) -> Guard:
 
 
 def _say_errors(app: FastAPI, store: str) -> None:
-    """Have every error answered with a sentence, in one shape."""
+    """Answer every error with a sentence, in one format."""
 
     @app.exception_handler(KBForgeError)
     async def in_words(request: Request, error: KBForgeError) -> Response:

@@ -14,7 +14,7 @@ from kbforge.store.tables import ask
 from kbforge_serve.readers import Readers
 
 State: TypeAlias = tuple[Any, ...]
-"""What an answer depends on; another state has another answer."""
+"""The state that an answer depends on."""
 _Computation: TypeAlias = tuple[State, "Future[Any]"]
 
 _FAILED = "the computation failed; the log of the server has details"
@@ -31,7 +31,7 @@ def state_of(store: Store) -> State:
 
 
 class Computations:
-    """The last answers by name, and those under way. Only one is computed at a time."""
+    """The last answers by name, and those being computed. Only one is computed at a time."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
@@ -46,10 +46,10 @@ class Computations:
         compute: Callable[[Store], Any],
         patience: float = _PATIENCE,
     ) -> tuple[Any, bool]:
-        """The last answer, None if there is none yet; and whether it is the one of this state.
+        """The last answer, None if there is none yet; and whether it is current.
 
-        If it is not, it is under way. Raises the KBForgeError of that computation, and BusyError if
-        too many are under way.
+        If it is not, it is being computed. Raises the KBForgeError of that computation, and
+        BusyError if too many are waiting.
         """
         with self._lock:
             known = self._known.get(name)

@@ -1,7 +1,7 @@
 """Streams an export: an exporter writes into a pipe that the answer reads.
 
-Memory is bounded by the exporter's, which is one entity. An exporter that writes slowly, or a
-client that reads slowly, holds a snapshot of the store all the time, so few may do so at once.
+Memory is bounded by the exporter's, which is one entity. A slow exporter or client keeps a snapshot
+of the store open, so only a few exports may run at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MEDIA = {
     "parquet": "application/vnd.apache.parquet",
     "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 }
-"""The formats that are one file, and what they are called."""
+"""The formats with a single file, and their media types."""
 MOST_AT_ONCE = 4
 _CHUNK = 1 << 16  # bytes
 _BUSY = 30  # seconds after which an export may have ended
@@ -38,14 +38,14 @@ _running = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 def export(readers: Readers, format_name: str, policy: str | None = None) -> Iterator[bytes]:
-    """The bytes of an export; nothing but an error is left once the first chunk is there.
+    """The bytes of an export; after the first chunk only an error can follow.
 
     `policy` is a rule for golden records, None for all values.
 
     Raises:
         UsageError: there is no such format or rule, or its extra is not installed.
-        BusyError: others export.
-        KBForgeError: the exporter's, or the store's.
+        BusyError: too many exports are running.
+        KBForgeError: the exporter or the store failed.
 
     """
     if format_name not in MEDIA:
@@ -64,7 +64,7 @@ def export(readers: Readers, format_name: str, policy: str | None = None) -> Ite
 
 
 def name_of(format_name: str) -> str:
-    """The name of a file with an export."""
+    """The file name of an export."""
     endings = {"wide": "csv", "members": "csv", "pairs": "csv", "nquads": "nq", "ftm": "jsonl"}
     return f"kb.{endings.get(format_name, format_name)}"
 
@@ -75,7 +75,7 @@ def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _written(readers: Readers, exporter: Exporter, policy: str | None) -> Iterator[bytes]:
-    """What an exporter writes, from a thread; its error is raised at the end."""
+    """The exporter's output, from a thread; its error is raised at the end."""
     out, into = os.pipe()
     failed: list[BaseException] = []
 

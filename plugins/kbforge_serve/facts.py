@@ -1,6 +1,6 @@
-"""What pages and API say about a store, as structs with bounded lists.
+"""Facts about a store for pages and API, as structs with bounded lists.
 
-Subproblems go by their names in the store.
+Subproblems are identified by their names in the store.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kbforge_serve.answers import Answer, EntityReference, Record, as_json, reco
 from kbforge_serve.readers import Readers
 
 MOST_FRAGMENTS = 200
-"""Of an entity in one answer, of a group, and of a subproblem."""
+"""Maximum fragments of an entity in one answer, of a group, and of a subproblem."""
 _MOST_CHARACTERS = 4_000_000  # of the fragments in one answer
 _MOST_VALUES = 100  # of an attribute
 _MOST_STATING = 20  # fragments named for a value
@@ -45,7 +45,7 @@ ORDERS = get_args(Order)
 
 
 class StatedValue(Answer, frozen=True):
-    """A value, how many fragments state it, and the first of them."""
+    """A value, the number of fragments that state it, and the first of them."""
 
     value: str
     count: Natural
@@ -53,7 +53,7 @@ class StatedValue(Answer, frozen=True):
 
 
 class Member(Answer, frozen=True):
-    """A fragment of an entity: where it agrees, and what others state where it differs."""
+    """A fragment of an entity: where it agrees, and the others' values where it differs."""
 
     fragment: Record
     agrees: list[str]
@@ -83,7 +83,7 @@ class EntityEvent(Answer, frozen=True):
 
 
 class EntityDetails(EntityReference, frozen=True):
-    """An entity; `next` is the place of the first fragment that found no room."""
+    """An entity; `next` is the place of the first fragment that did not fit."""
 
     reported: Probability
     said: str
@@ -97,14 +97,14 @@ class EntityDetails(EntityReference, frozen=True):
 
 
 class FormerEntity(Answer, frozen=True):
-    """An entity that is no more, and those that have its fragments now."""
+    """A former entity, and those that have its fragments now."""
 
     id: str
     now: list[EntityReference]
 
 
 class FoundFragment(Answer, frozen=True):
-    """A fragment, where a person finds it, and its entity; agreement as of `Member`."""
+    """A fragment, its place in its source, and its entity; agreement as in `Member`."""
 
     fragment: Record
     place: str | None
@@ -115,9 +115,9 @@ class FoundFragment(Answer, frozen=True):
 
 
 class Similar(Answer, frozen=True):
-    """A fragment that may be one entity with another.
+    """A fragment that may be the same entity as another.
 
-    `rest` is the probability of groupings that the store does not have in detail.
+    `rest` is the probability of groupings that the store does not keep in detail.
     """
 
     fragment: str
@@ -127,7 +127,7 @@ class Similar(Answer, frozen=True):
 
 
 class SimilarFragments(Answer, frozen=True):
-    """The fragments that may be one entity with a fragment, the most probable first."""
+    """The fragments that may be the same entity as a fragment, the most probable first."""
 
     fragment: str
     entity: EntityReference
@@ -155,20 +155,20 @@ class SubproblemDetails(Answer, frozen=True):
 
 
 class Listing(Answer, frozen=True):
-    """Entities in an order."""
+    """A list of entities in an order."""
 
     order: Order
     entities: list[EntityReference]
 
 
 class ServedStatus(Status, frozen=True):
-    """The store at a glance, with its last runs, and how many there are."""
+    """A summary of the store, with its last runs, and their number."""
 
     n_runs: Natural
 
 
 def references(readers: Readers, store: Store, entities: Sequence[str]) -> list[EntityReference]:
-    """References to entities, in their order; ids that no entity has are left out."""
+    """References to entities, in order; unknown ids are left out."""
     rows = {row[0]: row for row in rows_of(store.database.connection, "entity", "id", entities)}
     return _references(readers, store, [rows[id] for id in entities if id in rows])
 
@@ -228,14 +228,15 @@ def _references(
 
 
 def reference(entity: Entity) -> EntityReference:
-    """A reference to an entity that was read."""
+    """A reference to an entity in memory."""
     return EntityReference(entity.id, entity.name, len(entity.fragments), entity.confidence)
 
 
 def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerEntity:
-    """An entity: values with who states them, fragments, competing groupings, history.
+    """An entity: values with the fragments that state each, fragments, competing groupings,
+    history.
 
-    `first` is the place of the first of the fragments to give.
+    `first` is the place of the first fragment to return.
 
     Raises NotFoundError if there was never such an entity.
     """
@@ -266,7 +267,7 @@ def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerE
 
 
 def _block(readers: Readers, store: Store, id: str) -> tuple[list[Entity], Entity]:
-    """The entities of the subproblem that has an entity, and the entity."""
+    """The entities of an entity's subproblem, and the entity."""
     block = list(readers.view_of(store).of_subproblems([store.entity(id)[0]]))
     return block, next(one for one in block if one.id == id)
 
@@ -274,7 +275,7 @@ def _block(readers: Readers, store: Store, id: str) -> tuple[list[Entity], Entit
 def _fragments(
     held: Entity, fragments: Sequence[Fragment], first: int
 ) -> tuple[list[Member], int | None]:
-    """Some fragments of an entity, and the place of the first one that found no room."""
+    """Some fragments of an entity, and the place of the first one that did not fit."""
     out: list[Member] = []
     characters = 0
     for place in range(max(first, 0), len(fragments)):
@@ -289,10 +290,10 @@ def _fragments(
 def _agreement(
     fragment: Fragment, properties: Mapping[str, Sequence[Value]]
 ) -> tuple[list[str], dict[str, list[str]]]:
-    """Where a fragment agrees with its entity, and what others state where it differs.
+    """Where a fragment agrees with its entity, and the others' values where it differs.
 
-    It agrees where it states the commonest value of an attribute and is not the only one; it
-    differs where others state the attribute and it has none of the commonest values.
+    It agrees if it states the most common value of an attribute and is not the only one; it differs
+    if others state the attribute and it has none of the most common values.
     """
     agrees: list[str] = []
     differs: dict[str, list[str]] = {}
@@ -376,7 +377,7 @@ def _givers(store: Store, run: int, entity: str, gained: set[str]) -> list[str]:
 
 
 def _takers(store: Store, entity: str, lost: set[str]) -> list[str]:
-    """The entities that have some fragments now."""
+    """The current entities of some fragments."""
     numbers = store.pages.numbers(sorted(lost)[:MOST_FRAGMENTS])
     return [other for other in store.holders(set(numbers.values())) if other != entity]
 
@@ -384,7 +385,7 @@ def _takers(store: Store, entity: str, lost: set[str]) -> list[str]:
 def _home(
     readers: Readers, store: Store, id: str, alternatives: str
 ) -> tuple[list[Entity], Entity, Fragment]:
-    """The entities of the subproblem that has a fragment, its own among them, and the fragment."""
+    """The entities of a fragment's subproblem, including its own, and the fragment."""
     number, found = store.fragment(id)
     home = store.pages.homes([number])
     block = list(readers.view_of(store, alternatives).of_subproblems(list(home.values())))
@@ -405,7 +406,7 @@ def fragment(readers: Readers, id: str) -> FoundFragment:
 
 
 def similar(readers: Readers, fragment_id: str) -> SimilarFragments:
-    """The fragments that may be one entity with a fragment, the most probable first.
+    """The fragments that may be the same entity as a fragment, the most probable first.
 
     Raises NotFoundError if there is no such fragment.
     """
@@ -423,11 +424,11 @@ def similar(readers: Readers, fragment_id: str) -> SimilarFragments:
 
 
 def subproblem(readers: Readers, name: int) -> SubproblemDetails:
-    """A subproblem: its fragments by entity, its groupings, and who is one entity with whom.
+    """A subproblem: its fragments by entity, its groupings, and the similarity of fragments.
 
-    Of more than `MOST_FRAGMENTS` fragments the first ones are described, with what the groupings
-    make of them. Groups are places among `fragments`; `similarity` is the probability of each pair,
-    shape [n, n]. `particles` is how many groupings are kept.
+    If there are more than `MOST_FRAGMENTS` fragments, the first ones are described, with their
+    groups in the groupings. Groups are places among `fragments`; `similarity` is the probability of
+    each pair, shape [n, n]. `particles` is the number of kept groupings.
 
     Raises NotFoundError if there is no such subproblem.
     """
@@ -470,7 +471,7 @@ def subproblem(readers: Readers, name: int) -> SubproblemDetails:
 def listing(readers: Readers, order: Order = "largest", most: int = 50) -> Listing:
     """The largest entities, or those with the lowest confidence.
 
-    While entities change, those that changed since their confidence was told are left out.
+    While entities change, those that changed since their confidence was computed are left out.
 
     Raises UsageError if there is no such order.
     """
@@ -493,7 +494,8 @@ def listing(readers: Readers, order: Order = "largest", most: int = 50) -> Listi
 
 
 def status(readers: Readers) -> ServedStatus:
-    """The store at a glance, as `kbforge status --json` says it, with the file's name alone."""
+    """A summary of the store, like `kbforge status --json`, with the file's name without its
+    folder."""
     with readers.store() as store:
         rows = store.database.connection
         # whatever writes changes one of these rows, and counting takes long in a large store

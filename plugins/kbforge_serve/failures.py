@@ -1,4 +1,4 @@
-"""Errors as answers: a sentence and a status, as JSON for programs or a page for people.
+"""Errors as answers: a sentence and a status, as JSON for programs or a page for users.
 
 {"ok": false, "error": "the knowledge base has no fragment \\"x\\"", "status": 404}
 """
@@ -46,12 +46,12 @@ _STATUS: tuple[tuple[type[KBForgeError], int], ...] = (
 _PROGRAMS = ("/api", "/reconcile")
 _RETRY = "5"  # seconds after which the disk may have room, or the file may be there again
 _FOLDERS = re.compile(r'(?<![\w"/:])/(?:[^\s"/]+/)+')
-"""Of an absolute path; ids, which are quoted, may look like one."""
+"""An absolute path; quoted ids may look like one."""
 UNEXPECTED = "the server met an error that it did not expect; its log has the details"
 
 
 def sentence_of(error: KBForgeError, store: str) -> str:
-    """What a client of a served store is told, with files by name alone."""
+    """The error message for a client, with file names without folders."""
     folder = escaped(os.path.join(os.path.dirname(store), ""))
     said = str(error).replace(folder, "") if os.path.isabs(folder) else str(error)
     return _FOLDERS.sub("", said)
@@ -64,13 +64,13 @@ def mistake_in(sent: Sequence[Any]) -> str:
 
 
 def as_parameter(name: str, value: object) -> str:
-    """How sentences of a server name parameters: `on_duplicate replace`."""
+    """The spelling of parameters in messages of a server: `on_duplicate replace`."""
     written = name.replace("-", "_")
     return f"{written} {value}" if value != "" else written
 
 
 def answer_to(asked: HTTPConnection, error: KBForgeError, store: str) -> Response:
-    """The answer to a request about a store that raised an error."""
+    """The answer to a request that raised an error."""
     status = status_of(error)
     headers = {}
     if status == 503:
@@ -79,7 +79,7 @@ def answer_to(asked: HTTPConnection, error: KBForgeError, store: str) -> Respons
 
 
 def status_of(error: KBForgeError) -> int:
-    """The status that tells a program which kind of error it is."""
+    """The status that identifies the kind of error to a program."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
@@ -97,7 +97,7 @@ def failure(
 
 
 def wants_page(asked: HTTPConnection) -> bool:
-    """Whether a person asks, with a browser, for a page."""
+    """Whether the request comes from a browser asking for a page."""
     path = asked.scope["path"]
     if path.endswith(".json") or any(path == p or path.startswith(f"{p}/") for p in _PROGRAMS):
         return False

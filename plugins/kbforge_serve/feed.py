@@ -15,11 +15,11 @@ from kbforge_serve.answers import as_json
 from kbforge_serve.readers import Readers
 
 MOST_CHANGES = 10_000
-"""Of one answer."""
+"""Maximum changes in one answer."""
 LONGEST = 60.0
-"""Seconds that a request waits for a run, at most."""
+"""Maximum seconds that a request waits for a run."""
 MOST_FOLLOWING = 64
-"""Requests that wait for runs at a time."""
+"""Maximum requests that wait for runs at a time."""
 _EVERY = 0.25  # seconds between two looks at the store
 _HEARTBEAT = 15.0  # seconds after which a stream says that it is still there
 _AT_ONCE = 1_000  # changes of one event
@@ -35,7 +35,7 @@ def changed(
 
 
 class Feed:
-    """Requests that wait for runs; the store is looked at for all of them together."""
+    """Requests that wait for runs; one thread checks the store for all of them."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
@@ -45,11 +45,11 @@ class Feed:
         self._stopped = False
 
     def stop(self) -> None:
-        """Have all that wait end soon."""
+        """End all waiting requests soon."""
         self._stopped = True
 
     async def wait(self, since: int, seconds: float) -> None:
-        """Wait for a later run to end, or for another store, but only for so long."""
+        """Wait for a later run to end, or for another store, up to a time limit."""
         end, last = time.monotonic() + seconds, 0
         with self.place():
             while time.monotonic() < end and not self._stopped:
@@ -59,10 +59,10 @@ class Feed:
                 await asyncio.sleep(min(_EVERY, max(end - time.monotonic(), 0.0)))
 
     async def events(self, since: int | None) -> AsyncIterator[bytes]:
-        """Server-sent events from a run on; None is now. Whoever reads them has a place.
+        """Server-sent events from a run on; None is now. The reader already has a place.
 
         Each event "changes" has changes as `changed`; the last one of a run has its number as id.
-        They end if the store cannot be read, or another one is in its place.
+        They end if the store cannot be read, or was replaced.
         """
         at = await self._position() if since is None else since
         file, position, told = self._readers.file, 0, time.monotonic()
@@ -90,7 +90,7 @@ class Feed:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """One of the places of those who follow; a BusyError if all are taken."""
+        """Take one of the places for followers; a BusyError if all are taken."""
         if self._following >= MOST_FOLLOWING:
             raise BusyError("too many programs follow the changes; try again", _BUSY)
         self._following += 1

@@ -1,7 +1,7 @@
-"""What all pages share: templates, static files, and their content as JSON.
+"""Shared parts of all pages: templates, static files, and their content as JSON.
 
-A page works without scripts. Nothing in it has a style attribute or an inline script, so that the
-Content-Security-Policy forbids both; text from data passes the filter `text` of
+A page works without scripts. It has no style attributes or inline scripts, so the
+Content-Security-Policy forbids both; text from data passes through the filter `text` of
 `kbforge.kb.components`, and no value becomes an address.
 """
 
@@ -34,14 +34,14 @@ _FILES = {
 
 
 def json_of(answer: Any) -> Response:
-    """An answer as JSON; numbers that JSON cannot say are null."""
+    """An answer as JSON; numbers that JSON cannot represent are null."""
     return Response(as_json(answer), media_type="application/json")
 
 
 def page(
     asked: HTTPConnection, template: str, store: str = "KBForge", status: int = 200, **context: Any
 ) -> HTMLResponse:
-    """A page that answers a request; `context` is what its template reads."""
+    """A page that answers a request; `context` is its template's input."""
     path = asked.scope["path"]
     shown = _templates().get_template(template)
     return HTMLResponse(shown.render(store=store, here=path, status=status, **context), status)

@@ -1,7 +1,7 @@
 """Processes that do slow scoring for a server.
 
-A helper opens the store itself, with models of its own, and gets a function's name and arguments.
-It ends with the server, also if that is killed.
+A helper opens the store itself, with its own models, and receives a function's name and arguments.
+It ends with the server, even if the server is killed.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from kbforge_serve.readers import Readers
 
 _Question = TypeVar("_Question", bound=Callable[..., Any])
 _ERRORS = (NotFoundError, UsageError, BusyError, StoreError, KBForgeError, RuntimeError)
-"""As which an error comes back; the first that fits. The last one is of what is our own fault."""
+"""The type under which an error is raised again; the first that fits. The last is for internal
+errors."""
 
 _GONE = (EOFError, OSError)
-"""What the pipe to a process that has ended raises."""
+"""Errors raised by the pipe to a process that has ended."""
 
 
 class Helpers:
-    """Some processes over one store; they begin at once and load its models.
+    """Some processes over one store; they start at once and load its models.
 
-    Questions and answers go through pipes: the queues of `multiprocessing` have semaphores, which
+    Requests and answers go through pipes: the queues of `multiprocessing` have semaphores, which
     outlive a server that is killed.
     """
 
@@ -56,18 +57,18 @@ class Helpers:
         heard.close()
 
     def _begun(self, helper: Connection) -> None:
-        """Give a helper questions once it has loaded its models."""
+        """Send requests to a helper once it has loaded its models."""
         with contextlib.suppress(*_GONE):
             helper.recv()
         self.warm = True
         self._idle.put(helper)
 
     def ask(self, module: str, name: str, *given: Any, **named: Any) -> Any:
-        """What the function says of the helper's readers and the arguments.
+        """The function's result for the helper's readers and the arguments.
 
         Raises:
-            KBForgeError: as the function, or as its nearest parent of `_ERRORS`.
-            RuntimeError: the function has a fault; with its traceback.
+            KBForgeError: as the function, or its nearest parent class in `_ERRORS`.
+            RuntimeError: the function failed; with its traceback.
             EOFError: a helper was killed; there are none from now on.
 
         """
@@ -87,7 +88,7 @@ class Helpers:
         return told
 
     def close(self) -> None:
-        """End them at once, whatever they do: they only read."""
+        """End them at once, whatever they do, because they only read."""
         self._end.close()
         self._idle.put(None)
         for process in self.processes:
@@ -95,7 +96,7 @@ class Helpers:
 
 
 def aside(question: _Question) -> _Question:
-    """Have a helper answer a function of readers where there are any."""
+    """Call a function of readers in a helper, if there are any."""
 
     @functools.wraps(question)
     def asked(readers: Readers, *given: Any, **named: Any) -> Any:
@@ -111,9 +112,9 @@ def aside(question: _Question) -> _Question:
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """Processes that begin now hear no Ctrl-C, which a terminal sends to all: the server ends them.
+    """Processes started now ignore Ctrl-C, which a terminal sends to all: the server ends them.
 
-    They inherit what this thread blocks; to it the signal comes afterwards.
+    They inherit the signals that this thread blocks; this thread receives the signal afterwards.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -127,7 +128,7 @@ def _deaf() -> Iterator[None]:
 
 
 def _help(path: str, heard: Connection, asked: Connection) -> None:
-    """Be a helper, until the other end of a pipe is closed."""
+    """Run a helper until the other end of a pipe is closed."""
     threading.Thread(target=_end_with, args=(heard,), daemon=True).start()
     readers = Readers(path)
     readers.warm()
@@ -141,7 +142,7 @@ def _help(path: str, heard: Connection, asked: Connection) -> None:
 
 
 def _end_with(heard: Connection) -> None:
-    """End with the server, which has the only other end: also when it is killed."""
+    """End with the server, which has the only other end, even if it is killed."""
     wait([heard])
     os._exit(0)
 
@@ -149,7 +150,7 @@ def _end_with(heard: Connection) -> None:
 def _answer(
     readers: Readers, module: str, name: str, given: tuple[object, ...], named: dict[str, object]
 ) -> tuple[object, tuple[int, str] | None]:
-    """What a function says, or which error it raised and its sentence."""
+    """The function's result, or the type and message of its error."""
     try:
         return getattr(import_module(module), name)(readers, *given, **named), None
     except KBForgeError as error:

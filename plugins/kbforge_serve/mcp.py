@@ -1,7 +1,7 @@
 """The Model Context Protocol: a store as eight tools for a language model.
 
-The tools answer with the facts that pages and the API show. The model is told a `KBForgeError` as
-its sentence, and also what is wrong with an argument, so that it can try again.
+The tools answer with the facts of the pages and the API. The model gets a `KBForgeError` as its
+sentence, and also errors about arguments, so that it can try again.
 
     async with Client(server(service)) as client:
         await client.call_tool("search_entities", {"text": "Kowalska"})
@@ -34,9 +34,9 @@ from kbforge_serve.security import Access, Guard
 from kbforge_serve.service import Service
 
 _MOST_ITEMS = 50
-"""Of a list in an answer: a model reads all of it each time."""
+"""Maximum length of a list in an answer, because a model reads all of it each time."""
 _MOST_CHARACTERS = 1_000
-"""Of a text in an answer."""
+"""Maximum length of a text in an answer."""
 
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _ADDS = ToolAnnotations(
@@ -62,7 +62,7 @@ Properties: TypeAlias = Annotated[
 
 
 class _Sentences(MCPServer[Any]):
-    """A server of a store, whose errors are sentences, and whose answers are short."""
+    """A server of a store with short answers and errors in sentences."""
 
     def __init__(self, store: str) -> None:
         super().__init__(
@@ -85,7 +85,7 @@ class _Sentences(MCPServer[Any]):
 
 
 def _sentence(error: BaseException | None, store: str) -> str | None:
-    """What an error says to the model; None if it is no mistake of the model."""
+    """The error message for the model; None if it is not the model's mistake."""
     if isinstance(error, KBForgeError):
         return sentence_of(error, store)
     if isinstance(error, ValidationError):
@@ -98,7 +98,7 @@ def _as_argument(name: str, value: object) -> str:
 
 
 class _Tools:
-    """The tools; their docstrings are what the model reads of them."""
+    """The tools; their docstrings are the descriptions for the model."""
 
     def __init__(self, service: Service) -> None:
         self._readers, self._search = service.readers, service.search
@@ -110,7 +110,7 @@ class _Tools:
         limit: Limit = 10,
         cursor: Annotated[str, Field(description="`next` of the answer before.")] = "",
     ) -> Facts:
-        """Find entities by words of their fragments, best first; typing errors do no harm.
+        """Find entities by words of their fragments, best first; typing errors are tolerated.
 
         Each result has the entity's id, name, size and confidence, some values, and what matched.
         """
@@ -121,10 +121,11 @@ class _Tools:
         id: Annotated[str, Field(description="Id of an entity, also a former one.")] = "",
         fragment: Annotated[str, Field(description="Instead: id of one of its fragments.")] = "",
     ) -> Facts:
-        """Get an entity: its values with the fragments that state each, and how sure it is.
+        """Get an entity: its values with the fragments that state each, and its confidence.
 
-        Also where each fragment agrees and differs, the competing groupings, and what runs did to
-        it. Give one of id and fragment. A former id gives the entities that have its fragments now.
+        Also get where each fragment agrees and differs, the competing groupings, and what runs did
+        to it. Give either id or fragment. A former id gives the entities that have its fragments
+        now.
         """
         if bool(id) == bool(fragment):
             raise UsageError("expected an id or a fragment, and not both")
@@ -137,11 +138,11 @@ class _Tools:
             str, Field(description="Id of another entity: why is the fragment's not one with it?")
         ] = "",
     ) -> Facts:
-        """Explain why a fragment is in its entity, or why that entity is not one with another.
+        """Explain why a fragment is in its entity, or why that entity is separate from another.
 
-        Each attribute adds its number to the total (`unit`): what is above 0 speaks for being one.
-        Without not_in, `rivals` are the other entities that suit the fragment best. With it,
-        `values` are what both entities state, or only one of them.
+        Each attribute adds its number to the total (`unit`): numbers above 0 are evidence for one
+        entity. Without not_in, `rivals` are the other entities that fit the fragment best. With it,
+        `values` are the values of both entities, or of only one of them.
         """
         if not not_in:
             return plain(reasons.why(self._readers, fragment))
@@ -153,8 +154,8 @@ class _Tools:
     def match_fragment(self, properties: Properties, limit: Limit = 5) -> Facts:
         """Find the entity that a record belongs to, without adding the record.
 
-        `candidates` are the most probable first, with what each attribute says; `new` is the
-        probability that it belongs to none of the known entities.
+        `candidates` are the most probable first, with the contribution of each attribute; `new` is
+        the probability that it belongs to none of the known entities.
         """
         given = Fragment.from_json({"id": "given", "properties": properties}, "the record")
         return plain(reasons.match(self._readers, given, limit))
@@ -170,11 +171,12 @@ class _Tools:
             Field(description="Attributes to rename; to itself: take it as a new attribute."),
         ] = None,
     ) -> Facts:
-        """Add fragments, all of them or none; each joins the entity that it fits, or starts one.
+        """Add fragments, all of them or none; each joins the entity that it fits, or starts a new
+        one.
 
-        Those that are there already are passed over, so that the call can be repeated. Fragments of
-        which most values are of attributes that the store does not have are refused: rename them by
-        `map`, or say by it that they are new.
+        Fragments already in the store are skipped, so the call can be repeated. Fragments most of
+        whose values are in attributes that the store does not have are refused: rename the
+        attributes with `map`, or map them to themselves to add them.
         """
         checked = [
             Fragment.from_json(one.model_dump(exclude_none=True), f"fragments.{place}")
@@ -184,11 +186,11 @@ class _Tools:
         return plain(self._writer.add(given, "replace" if replace else "error", named).result())
 
     def review_next(self) -> Facts:
-        """Get the most useful question: are two fragments one entity? With the evidence.
+        """Get the most useful question: are two fragments one entity? Also get the evidence.
 
-        `question` has both fragments with the entities that they are in, what each attribute says
-        for their being one (nats), and how probable that is; null if nothing is in doubt. Answer it
-        with decide, by `first` and `second`; say "skip" if neither the evidence nor what you know
+        `question` has both fragments with their entities, the contribution of each attribute to
+        their being one (nats), and its probability; null if nothing is uncertain. Answer it with
+        decide, by `first` and `second`; say "skip" if neither the evidence nor your knowledge
         settles it.
         """
         return plain(self._questions.next())
@@ -206,8 +208,8 @@ class _Tools:
         """State whether two fragments are the same entity; every later grouping honours it.
 
         Decide only what you know. A decision that contradicts others is refused. The answer has the
-        entities before and after, the fragments that moved, and the number of the decision, by
-        which "undo" takes it back.
+        entities before and after, the fragments that moved, and the number of the decision, with
+        which "undo" withdraws it.
         """
         if verdict == "undo":
             if first or second:
@@ -255,7 +257,7 @@ def server(service: Service) -> MCPServer[Any]:
 
 
 def _brief(tool: Callable[..., Facts]) -> Callable[..., Facts]:
-    """A tool whose answers are short enough to be read."""
+    """A tool with answers short enough to be read."""
 
     @functools.wraps(tool)
     def brief(**arguments: Any) -> Facts:
@@ -265,7 +267,7 @@ def _brief(tool: Callable[..., Facts]) -> Callable[..., Facts]:
 
 
 def _shortened(found: Facts) -> Facts:
-    """An answer that a model can read: long lists and texts are cut, and that is said."""
+    """An answer for a model: long lists and texts are cut, and marked as shortened."""
     cut = False
 
     def short(value: Any) -> Any:
@@ -286,8 +288,8 @@ def _shortened(found: Facts) -> Facts:
 
 
 def over_http(tools: MCPServer[Any]) -> Guard:
-    """The server at /mcp, for programs of this machine alone.
+    """The server at /mcp, only for programs on this machine.
 
-    Nothing is told that was not asked, so an answer is one JSON object, and there are no sessions.
+    It sends nothing without a request, so an answer is one JSON object, and there are no sessions.
     """
     return Guard(tools.streamable_http_app(json_response=True, stateless_http=True), Access())

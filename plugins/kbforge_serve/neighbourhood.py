@@ -1,9 +1,8 @@
 """The neighbourhood of an entity: possible merges and similar entities.
 
-Neighbours are those with which it shares a cluster on some particle, then those to which keys of
-the index lead; a key that leads to few entities says more. The drawing follows Fruchterman and
-Reingold (1991): each pair of nodes repels, each edge attracts, and the entity itself stays in the
-middle.
+Neighbours are entities that share a cluster with it in some particle, then those that share index
+keys; a key with few entities counts more. The drawing follows Fruchterman and Reingold (1991): each
+pair of nodes repels, each edge attracts, and the entity itself stays in the middle.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ Pair: TypeAlias = tuple[str, str]
 
 @aside
 def neighbourhood(readers: Readers, id: str) -> dict[str, Any]:
-    """An entity and its neighbours, with what connects each pair, and where to draw them.
+    """An entity and its neighbours, with the connections of each pair, and positions for drawing.
 
     Nodes are references with `x` and `y` from 0 to 1, the entity itself first. An edge has the
-    probability that the two share a cluster (`joined`), the number of keys that they share among
-    their first fragments, and values that both state and not most of the others.
+    probability that the two share a cluster (`joined`), the number of keys that their first
+    fragments share, and values that both but few others state.
 
     Raises NotFoundError if there is no such entity now.
     """
@@ -77,7 +76,7 @@ def _other(pair: Pair, id: str) -> str:
 
 
 def _joined(store: Store, names: Sequence[int]) -> dict[Pair, float]:
-    """The probability that two entities share a cluster, of the entities of some subproblems."""
+    """The probability that two entities share a cluster, for the entities of some subproblems."""
     rows = store.database.connection
     holder: dict[int, str] = {}
     for entity, _, members in rows_of(rows, "entity", "subproblem", names):
@@ -90,7 +89,7 @@ def _joined(store: Store, names: Sequence[int]) -> dict[Pair, float]:
 
 
 def _pairs(page: SubproblemData, holder: Mapping[int, str]) -> dict[Pair, float]:
-    """As `_joined`, of one subproblem; `holder` is the entity of each fragment."""
+    """Like `_joined`, for one subproblem; `holder` is the entity of each fragment."""
     found: dict[Pair, float] = defaultdict(float)
     for particle, weight in zip(
         page.subproblem().particles, np.exp(page.weights).tolist(), strict=True
@@ -107,7 +106,7 @@ def _pairs(page: SubproblemData, holder: Mapping[int, str]) -> dict[Pair, float]
 
 
 def _near(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[str, float]:
-    """The entities that keys of some fragments lead to, and how much the keys weigh."""
+    """The entities that share keys with some fragments, and the weights of the keys."""
     fragments = store.pages.fragments(numbers[:_MOST_READ])
     keys = sorted(_keys(readers, store, list(fragments.values())))
     weights: dict[int, float] = defaultdict(float)
@@ -122,7 +121,7 @@ def _near(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[str, f
 
 
 def _keys(readers: Readers, store: Store, fragments: Sequence[Fragment]) -> set[int]:
-    """The keys of fragments; none where the likelihood compares all with all."""
+    """The keys of fragments; empty if the likelihood has no index."""
     index = readers.models(store)[0].spec.index
     if index is None:
         return set()
@@ -144,7 +143,7 @@ def _edges(
     joined: Mapping[Pair, float],
     said: Mapping[str, Sequence[Fragment]],
 ) -> list[dict[str, Any]]:
-    """What connects each pair of entities, the strongest edges first."""
+    """The connections of each pair of entities, the strongest edges first."""
     values = {
         id: {
             (attribute, value)
@@ -177,7 +176,7 @@ def _edges(
 
 
 def _drawn(strength: FloatArray) -> FloatArray:
-    """Where to draw nodes with edges of these strengths, shape [n, 2], from 0 to 1."""
+    """Positions of nodes with edges of these strengths, shape [n, 2], from 0 to 1."""
     n = len(strength)
     angle = 2 * np.pi * np.arange(n) / max(n - 1, 1)
     at = np.stack([np.cos(angle), np.sin(angle)], axis=1)

@@ -22,7 +22,7 @@ from kbforge_serve.runs import runs_of
 from kbforge_serve.service import Service
 
 View: TypeAlias = Callable[[Facts], Facts]
-"""What a template needs beside the facts: names, orders, coordinates."""
+"""A template's inputs besides the facts: names, orders, coordinates."""
 
 _MOST_ATTRIBUTES = 10  # columns of a table of fragments
 _MOST_LISTED = 12  # entities of a list at home
@@ -46,7 +46,7 @@ def router(service: Service) -> APIRouter:
 
 
 class Pages:
-    """The pages of one store: their addresses, and the methods that give the facts."""
+    """The pages of one store: their addresses, and the methods that return the facts."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -89,13 +89,14 @@ class Pages:
         self.router.add_api_route(path, page, response_class=HTMLResponse, response_model=None)
 
     def _page(self, request: Request, template: str, found: Facts, **more: Any) -> HTMLResponse:
-        """A page of what was found, with the address of the same as JSON."""
+        """A page of facts, with the address of the same as JSON."""
         url = request.url
         json = f"{url.path}.json" + (f"?{url.query}" if url.query else "")
         return frame.page(request, template, self._store, facts=found, json=json, **more)
 
     def _moved(self, request: Request, path: str, found: Facts) -> Response:
-        """From a former entity to the one that has its fragments, or to a choice of several."""
+        """Redirect from a former entity to the one that has its fragments, or to a choice of
+        several."""
         if len(found["now"]) != 1:
             return self._page(request, "former.html", found)
         (now,) = found["now"]
@@ -150,7 +151,7 @@ class Pages:
         first: Annotated[str, Form(max_length=_LONGEST_ID)] = "",
         second: Annotated[str, Form(max_length=_LONGEST_ID)] = "",
     ) -> Response:
-        """Take an answer; the page shows its effect and the next question."""
+        """Accept an answer; the page shows its effect and the next question."""
         questions = self._service.questions
         shown = _review_view({})
         status = 200
@@ -263,7 +264,7 @@ def _neighbours_view(found: Facts) -> Facts:
 
 
 def _review_view(_: Facts) -> Facts:
-    """Nothing was answered."""
+    """Whether nothing was answered."""
     return {"effect": None, "error": None}
 
 
@@ -272,6 +273,6 @@ def _said(answer: str, effect: Facts) -> str:
     if answer == "skip":
         return "Skipped."
     if answer == "undo":
-        return "Taken back." if effect["undone"] else "There was no answer to take back."
+        return "Undone." if effect["undone"] else "There was no answer to undo."
     said = "One entity." if answer == "same" else "Two entities."
     return f"{said} That was decided before." if effect["already"] else said

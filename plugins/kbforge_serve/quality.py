@@ -1,7 +1,7 @@
 """Measures a store: sizes, confidence, calibration, and scores against gold.
 
-Sizes and confidence are counted by SQLite from the confidence that the store keeps. What labels say
-takes a pass over all fragments; it is computed in the background, once for each state of the store.
+SQLite counts sizes and confidence from the stored confidence. Scores against labels take a pass
+over all fragments; they are computed in the background, once for each state of the store.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kbforge_serve.readers import Readers
 class Quality:
     """The quality of a store that is served.
 
-    `gold` is a file of labelled fragments (JSON lines); None are the labels of the store's own
+    `gold` is a file of labelled fragments (JSON lines); None uses the labels of the store's own
     fragments, if these have any. Raises a KBForgeError if the file cannot be read, or has no label.
     """
 
@@ -39,9 +39,9 @@ class Quality:
         self._counted: tuple[State, Facts] | None = None
 
     def facts(self) -> Facts:
-        """All that is known now; "gold" has a "state", which is "none", "under way" or "ready".
+        """The current facts; "gold" has a "state", which is "none", "under way" or "ready".
 
-        While scores are under way, those of an earlier run are told, with its number.
+        While scores are being computed, those of an earlier run are returned, with its number.
         """
         with self._readers.store() as store:
             state = state_of(store)
@@ -98,7 +98,7 @@ class Quality:
 
 
 def _counted(store: Store) -> Facts:
-    """What needs no label."""
+    """The facts that need no labels."""
     rows = store.database.connection
     highs = (*CONFIDENCES[1:], 1.0)
     mapped = store.fact("frozen")["kept"]["confidence"] is not None
@@ -154,7 +154,7 @@ def _labels_of(gold: str) -> Mapping[str, str]:
 
 
 def _labels(store: Store, gold: Mapping[str, str] | None) -> dict[int, str]:
-    """The labels of a store's fragments by number: those of a file, or their own."""
+    """The labels of a store's fragments by number: from a file, or their own."""
     out: dict[int, str] = {}
     for number, id, *_, line in read_rows(store.database.connection, "fragment"):
         label = fragment_from_bytes(line).label if gold is None else gold.get(id)

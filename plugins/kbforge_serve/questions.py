@@ -1,15 +1,15 @@
 """The review of a served store: the next question, and the effect of an answer.
 
-One queue of questions (`kbforge.fit.questions`) is shared by all who answer. What an answer can
-correct is at most the fragments that are in doubt, and reported probabilities say how many these
-are in each subproblem. So subproblems are read in this order, until the best question found is
-worth more than those ahead can be; memory is bounded, and the first question comes soon.
+All who answer share one queue of questions (`kbforge.fit.questions`). An answer can correct at most
+the uncertain fragments, whose number in each subproblem follows from reported probabilities. So
+subproblems are read in this order, until the best question found is worth more than any later one
+can be; memory is bounded, and the first question comes soon.
 
-No lock of the store is held between questions. Others may write: entities that runs change are
-followed, and a subproblem is compared with what the queue knows of it before a question is asked.
+No lock of the store is held between questions. Others may write: the queue follows the entities
+that runs change, and compares a subproblem with its own copy before it asks a question.
 
-An answer is a decision, which the writer makes. It is about the pair that it names, whatever has
-been asked in the meantime.
+An answer is a decision, which the writer makes. It is about the pair that it names, regardless of
+questions asked in the meantime.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kbforge_serve.readers import Readers
 from kbforge_serve.writer import Decided, Undone, Writer
 
 MOST_SUBPROBLEMS = 5_000
-"""Subproblems with questions in memory."""
+"""Maximum subproblems with questions in memory."""
 _AT_ONCE = 16  # subproblems that are read together
 _READING = 0.2  # seconds of reading on, once there is a question
 _MOST_CHANGED = 1_000  # subproblems that are followed; where more have changed, all begins anew
@@ -64,7 +64,7 @@ WHERE image.run >= ? LIMIT ?
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """An answer that was given here."""
+    """An answer given here."""
 
     first: str
     second: str
@@ -74,7 +74,7 @@ class _Given:
 
 
 class QuestionSide(Answer, frozen=True):
-    """A fragment that is asked about, with some others of its cluster."""
+    """A fragment in question, with some others of its cluster."""
 
     fragment: Record
     others: list[Record]
@@ -83,11 +83,11 @@ class QuestionSide(Answer, frozen=True):
 
 
 class Question(Answer, frozen=True):
-    """Whether two fragments are one entity, and what speaks for it.
+    """The question whether two fragments are one entity, and the evidence.
 
-    `explanation` is what speaks for the second fragment in the cluster of the first, in nats if
-    `probability`, else in points of a score; None where the likelihood does not explain. `compared`
-    is how many fragments of the cluster it was compared with.
+    `explanation` is the evidence for the second fragment in the cluster of the first, in nats if
+    `probability`, otherwise in points of a score; None if the likelihood does not explain.
+    `compared` is the number of fragments of the cluster used for it.
     """
 
     first: str
@@ -101,7 +101,8 @@ class Question(Answer, frozen=True):
 
 
 class NextQuestion(Answer, frozen=True):
-    """The next question, None if nothing is in doubt; subproblems in doubt, and answers here."""
+    """The next question, None if nothing is uncertain; the uncertain subproblems, and the answers
+    here."""
 
     question: Question | None
     left: Natural
@@ -109,7 +110,7 @@ class NextQuestion(Answer, frozen=True):
 
 
 class Answered(Answer, frozen=True):
-    """An answer, and what it changed: entities that changed, or else those of the pair."""
+    """An answer, and its effect: entities that changed, or else those of the pair."""
 
     decision: Natural | None
     run: Natural | None
@@ -121,7 +122,7 @@ class Answered(Answer, frozen=True):
 
 
 class TakenBack(Answer, frozen=True):
-    """An answer that was taken back, and what that changed; only null if there was none."""
+    """A withdrawn answer, and its effect; all null if there was none."""
 
     undone: dict[str, Any] | None
     run: Natural | UnsetType | None = UNSET
@@ -133,7 +134,7 @@ class TakenBack(Answer, frozen=True):
 
 
 class Questions:
-    """The questions of a served store, and the answers that were given here."""
+    """The questions of a served store, and the answers given here."""
 
     def __init__(self, readers: Readers, writer: Writer) -> None:
         self._readers, self._writer = readers, writer
@@ -189,7 +190,7 @@ class Questions:
             return Answered(None if told is None else told.decision, **effect)
 
     def undo(self) -> TakenBack:
-        """Take back the last answer that was given here, which is asked again.
+        """Undo the last answer given here, and ask again.
 
         Raises:
             BusyError, OutputError: it cannot be written.
@@ -218,7 +219,7 @@ class Questions:
     # -- the queue ----------------------------------------------------------------------------
 
     def _follow(self, store: Store) -> None:
-        """Take in what has changed since the last time."""
+        """Apply all changes since the last time."""
         last = store.last_run
         now = (0, 0.0) if last is None else (last.number, last.seconds)
         if now == self._seen:
@@ -240,7 +241,7 @@ class Questions:
         self._seen = now
 
     def _begin(self, store: Store) -> None:
-        """Find what is in doubt; what was learned from answers stays."""
+        """Find uncertain subproblems; what was learned from answers stays."""
         self._began = time.monotonic()
         self._queue, self._known = PosteriorQueue(), {}
         rows = store.database.connection
@@ -252,7 +253,7 @@ class Questions:
                 self._queue.add(one.question, one.same)
 
     def _update(self, store: Store, names: Sequence[int]) -> None:
-        """Have the queue know these subproblems as they are; some may be no more."""
+        """Update these subproblems in the queue; some may no longer exist."""
         rows = store.database.connection
         for at in range(0, len(names), _AT_ONCE):
             part, found = names[at : at + _AT_ONCE], list[Subproblem]()
@@ -274,7 +275,7 @@ class Questions:
                 self._known.pop(name, None)
 
     def _next(self, store: Store) -> Question | None:
-        """The next question about a subproblem that is still as the queue knows it."""
+        """The next question about a subproblem that is unchanged since the queue read it."""
         while (question := self._best(store)) is not None:
             before = self._known.get(question.subproblem)
             self._update(store, [question.subproblem])
@@ -283,7 +284,7 @@ class Questions:
         return None
 
     def _best(self, store: Store) -> PairQuestion | None:
-        """The best question; subproblems ahead are read as far as they may have a better one."""
+        """The best question; later subproblems are read while they may have a better one."""
         until = time.monotonic() + _READING
         while True:
             best = self._queue.next()
@@ -321,7 +322,8 @@ class Questions:
     # -- what an answer does ------------------------------------------------------------------
 
     def _entities(self, pair: Sequence[str]) -> _Entities:
-        """References by id to the entities that a decision may change; the ids of the pair's."""
+        """References by id to the entities that a decision may change; the ids of the pair's
+        entities."""
         with self._readers.store() as store:
             numbers = store.pages.numbers(pair)
             require_all(store, pair, numbers)
@@ -334,7 +336,7 @@ class Questions:
     def _effect(
         self, told: Decided | Undone | None, before: _Entities, pair: Sequence[str]
     ) -> dict[str, Any]:
-        """What came of an answer: the entities that changed, or else those of the pair."""
+        """The effect of an answer: the entities that changed, or else those of the pair."""
         already = told is not None and told.already
         run = None if told is None or already else told.run
         known, were = before

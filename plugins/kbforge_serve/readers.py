@@ -32,19 +32,19 @@ _MOST_SCORED = 5_000  # turns after which the models forget what they were asked
 class Readers:
     """The readers of one store.
 
-    The file is examined once; a KBForgeError says what is wrong with it. A connection belongs to
-    whoever borrows it until it is given back, so it does not matter which thread goes on with a
-    stream. A file that was put in the place of the store is opened anew, and nothing that was read
-    of the other one stays. Models are read again when `kbforge refit` has changed them.
+    The file is examined once; a KBForgeError describes its damage. A connection belongs to its
+    borrower until it is returned, so any thread may continue a stream. If another file replaces the
+    store, it is opened, and nothing read from the old one stays. Models are read again after
+    `kbforge refit` has changed them.
 
     Attributes:
         path: of the store.
-        clusters: what matches have read of it, with the models at hand.
-        names: the names of entities by the words that the store learned, and by their fragments,
-            whose content never changes.
-        status: what was last said of the whole, and what says whether it still holds.
+        clusters: the cache of matches with the current models.
+        names: the names of entities, by the store's learned words and by their fragments, whose
+            content never changes.
+        status: the last summary of the store, and the state that it is valid for.
         helpers: processes that score, if there are any.
-        file: how many files had the name before the one that is read.
+        file: the number of files that had the name before the current one.
 
     """
 
@@ -69,7 +69,7 @@ class Readers:
 
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
-        """Lend the store, read at one moment; what is borrowed within may be of a later one."""
+        """Lend the store in one state; nested blocks may see a later state."""
         store = self._borrowed()
         try:
             with store.database.snapshot():
@@ -84,7 +84,7 @@ class Readers:
             self._give_back(store)
 
     def _borrowed(self) -> Store:
-        """A connection that nobody uses."""
+        """An unused connection."""
         self.follow()
         with self._lock:
             if self._idle:
@@ -94,7 +94,7 @@ class Readers:
         return Store(database)
 
     def follow(self) -> None:
-        """Leave a file whose place another has taken; errors as of `Database.leave`."""
+        """Leave a file that another has replaced; errors as in `Database.leave`."""
         with self._lock:
             if self._idle and self._idle[-1].database.replaced:
                 self._idle[-1].database.leave()
@@ -117,7 +117,7 @@ class Readers:
     def view_of(
         self, store: Store, alternatives: str | None = None, by_name: bool = True
     ) -> StoreView:
-        """The entities of a borrowed store; `by_name` is as of `StoreView`.
+        """The entities of a borrowed store; `by_name` is as in `StoreView`.
 
         `alternatives` is "few" or "all"; None is as the store was made.
         """
@@ -131,12 +131,12 @@ class Readers:
 
     @contextlib.contextmanager
     def view(self) -> Iterator[StoreView]:
-        """The entities of the store, read at one moment."""
+        """The entities of the store in one state."""
         with self.store() as store:
             yield self.view_of(store)
 
     def models(self, store: Store) -> tuple[PreparedRun, RunOptions]:
-        """The models of the store with its confidence map, and what the user had chosen."""
+        """The models of the store with its confidence map, and the user's choices."""
         key = orjson.dumps(store.fact("frozen"))
         found = self._fit
         if found is None or found[0] != key:
@@ -149,7 +149,7 @@ class Readers:
         return found[1], found[2]
 
     def loaded(self, store: Store) -> PreparedRun | None:
-        """The models if nobody has to wait for them; otherwise a thread loads them."""
+        """The models if they are loaded; otherwise a thread loads them."""
         found = self._fit
         if found is not None and found[0] == orjson.dumps(store.fact("frozen")):
             return found[1]
@@ -159,7 +159,7 @@ class Readers:
 
     @contextlib.contextmanager
     def scoring(self) -> Iterator[None]:
-        """Whoever scores with the models is within it: likelihoods remember what they scored."""
+        """Hold this while scoring with the models, because likelihoods cache what they score."""
         with self._turns:
             self._scored += not self._depth
             if not self._depth and self._scored % _MOST_SCORED == 0 and self._fit is not None:
@@ -172,18 +172,18 @@ class Readers:
                 self._depth -= 1
 
     def warm(self) -> None:
-        """Load the models; whoever needs them hears of an error then."""
+        """Load the models; errors are reported on first use."""
         with contextlib.suppress(KBForgeError), self.store() as store:
             self.models(store)
 
     def remember(self, key: tuple[str | None, bytes], name: str) -> None:
-        """Keep the name of an entity."""
+        """Cache the name of an entity."""
         if len(self.names) >= _MOST_NAMES:
             self.names = {}
         self.names[key] = name
 
     def close(self) -> None:
-        """End helpers and close connections; one that is lent is closed when it is given back."""
+        """End helpers and close connections; a lent one is closed when it is returned."""
         if self.helpers is not None:
             self.helpers.close()
         with self._lock:
@@ -194,7 +194,7 @@ class Readers:
 
 
 def _forget(fit: PreparedRun) -> None:
-    """Have the models forget the fragments that they were asked about."""
+    """Drop the models' caches of fragments in questions."""
     fit.models.likelihood.forget()
     pairs = None if fit.confidence is None else pair_model_of(fit.confidence)
     if isinstance(pairs, Likelihood):

@@ -34,7 +34,7 @@ class Why(Answer, frozen=True):
 
 @aside
 def match(readers: Readers, fragment: Fragment, most: int = 10) -> Match[EntityReference]:
-    """The entities that a fragment would join; it is not kept.
+    """The entities that a fragment would join; it is not added.
 
     Raises as `kbforge.jobs.match.match`.
     """
@@ -47,7 +47,7 @@ def match(readers: Readers, fragment: Fragment, most: int = 10) -> Match[EntityR
 
 @aside
 def why(readers: Readers, fragment: str, rivals: int = 5) -> Why:
-    """Why a fragment is in its entity, and what speaks for its being in others.
+    """Why a fragment is in its entity, and the evidence for its being in others.
 
     Raises as `kbforge.jobs.explain.why`.
     """
@@ -61,7 +61,7 @@ def why(readers: Readers, fragment: str, rivals: int = 5) -> Why:
 
 @aside
 def compare(readers: Readers, first: str, second: str) -> Comparison[EntityReference]:
-    """Why two entities are not one; raises as `kbforge.jobs.explain.compare`."""
+    """Why two entities are separate; raises as `kbforge.jobs.explain.compare`."""
     with readers.store() as store:
         fit = readers.models(store)[0]
         with readers.scoring():

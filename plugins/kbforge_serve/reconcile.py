@@ -1,13 +1,13 @@
 """Reconciliation: matches a column of names with a store, for OpenRefine.
 
-The service speaks version 0.2 of the Reconciliation Service API (W3C Entity Reconciliation
-Community Group) at /reconcile. A query becomes a fragment that is matched and not kept:
+The service implements version 0.2 of the Reconciliation Service API (W3C Entity Reconciliation
+Community Group) at /reconcile. A query becomes a fragment that is matched but not added:
 
 | of a candidate | is |
 |---|---|
-| score | the probability that the fragment joins the entity, as reported, in percent |
-| match | whether that of the first is `CERTAIN` or more, calibrated |
-| features | what each attribute says for joining, in nats; the prior; the calibrated probability |
+| score | the reported probability that the fragment joins the entity, in percent |
+| match | whether the calibrated probability of the first is at least `CERTAIN` |
+| features | the contribution of each attribute, in nats; the prior; the calibrated probability |
 
 Entities that only the search finds follow with score 0. The id of an entity as a query is that
 entity. Nothing here writes, so pages of this machine may ask, and those of origins that were
@@ -43,10 +43,10 @@ from kbforge_serve.security import READ_ONLY, Access
 from kbforge_serve.service import Service
 
 CERTAIN = 0.7
-"""The calibrated probability from which a candidate is a match. A client takes matches over without
-asking, so few may be wrong; examples/reproductions/reconcile.py measures how many are."""
+"""The minimum calibrated probability of a match. A client accepts matches without asking, so few
+may be wrong; examples/reproductions/reconcile.py measures how many are."""
 BATCH = 50
-"""Queries in one batch at most."""
+"""Maximum queries in one batch."""
 _MOST_CANDIDATES = 50
 _CANDIDATES = 10
 _MOST_IDS = 500  # entities of one extension
@@ -63,7 +63,7 @@ _FRAMED = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors "
 )
-"""The policy of a preview, which is shown inside of pages of others; who they are follows."""
+"""The policy of a preview, which other sites' pages embed; their origins follow."""
 _SETTINGS = [
     {
         "name": "limit",
@@ -108,7 +108,7 @@ class _Query(Struct, forbid_unknown_fields=True):
 
 
 class _Extension(Struct):
-    """Which values of which entities."""
+    """The requested values of some entities."""
 
     ids: Annotated[list[str], Meta(max_length=_MOST_IDS)]
     properties: Annotated[list[_Reference], Meta(max_length=_MOST_PROPERTIES)]
@@ -133,7 +133,7 @@ _EXPECTED: Mapping[msgspec.json.Decoder[Any], Mapping[str, str]] = {
         "properties": f"a list of at most {_MOST_PROPERTIES} objects with an id",
     },
 }
-"""What a client is told to send, by field; "" is the whole."""
+"""What a client must send, by field; "" is the whole."""
 
 Text: TypeAlias = Annotated[str, Query(max_length=400)]
 Cursor: TypeAlias = Annotated[int, Query(ge=0, le=100_000)]
@@ -165,7 +165,7 @@ class _Reconciliation:
     def get(
         self, request: Request, queries: str | None = None, extend: str | None = None
     ) -> Response:
-        """The manifest, or the answers to what is asked in the address."""
+        """The manifest, or the answers to a query in the address."""
         if queries is None and extend is None:
             return JSONResponse(self._manifest(str(request.base_url).rstrip("/")))
         return self._answer(request, queries, extend)
@@ -176,7 +176,7 @@ class _Reconciliation:
         queries: Annotated[str | None, Form()] = None,
         extend: Annotated[str | None, Form()] = None,
     ) -> Response:
-        """The answers to what is asked in a form."""
+        """The answers to a query in a form."""
         if queries is None and extend is None:
             raise UsageError('reconcile: expected the form field "queries" or "extend"')
         return self._answer(request, queries, extend)
@@ -219,7 +219,7 @@ class _Reconciliation:
     # --- queries ---
 
     def _result(self, key: str, query: msgspec.Raw) -> Facts:
-        """The answer to one query of a batch; one that is wrong takes no other with it."""
+        """The answer to one query of a batch; an error affects only this query."""
         try:
             return {"result": self._candidates(_read(_QUERIES, f'query "{quoted(key)}"', query))}
         except (BadRecord, LikelihoodError, UsageError) as error:
@@ -245,7 +245,7 @@ class _Reconciliation:
             return self._said(store, dict(list(verdicts.items())[:most]))
 
     def _said(self, store: Store, verdicts: Mapping[str, Facts]) -> list[Facts]:
-        """Candidates, by entity; one that is no more is left out."""
+        """Candidates, by entity; former entities are left out."""
         return [
             {
                 "id": one.id,
@@ -260,7 +260,7 @@ class _Reconciliation:
     # --- suggestions ---
 
     def entities(self, prefix: Text = "", cursor: Cursor = 0) -> Facts:
-        """Entities whose name or id begins so."""
+        """Entities whose name or id begins with the text."""
         found = self._service.search.find(prefix, _SUGGESTED, str(cursor)).results
         with self._readers.store() as store:
             return {
@@ -276,19 +276,19 @@ class _Reconciliation:
             }
 
     def attributes(self, prefix: Text = "", cursor: Cursor = 0) -> Facts:
-        """Attributes whose name begins so, or has a word that does."""
+        """Attributes whose name, or a word of it, begins with the text."""
         with self._readers.store() as store:
             named = [{"id": name, "name": name} for name in _attributes(store)]
         return {"result": _beginning(named, prefix)[cursor : cursor + _SUGGESTED]}
 
     def types(self, prefix: Text = "", cursor: Cursor = 0) -> Facts:
-        """The one type that there is."""
+        """The only type."""
         return {"result": _beginning([_TYPE], prefix)[cursor:]}
 
     # --- what an entity says ---
 
     def proposed(self, type: Text = "", limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> Facts:
-        """The attributes that an extension can ask for."""
+        """The attributes that an extension can request."""
         with self._readers.store() as store:
             names = list(_attributes(store))[:limit]
         return {
@@ -311,7 +311,7 @@ class _Reconciliation:
         return {"meta": [{"id": one.id, "name": one.id} for one in asked.properties], "rows": rows}
 
     def preview(self, request: Request, id: Annotated[str, Query(max_length=4096)]) -> Response:
-        """A small page about an entity, to be shown inside of others' pages."""
+        """A small page about an entity, to be embedded in other sites' pages."""
         with self._readers.store() as store:
             now = _now(store, id) or id
             store.entity(now)
@@ -340,7 +340,7 @@ def _read(decoder: msgspec.json.Decoder[Any], what: str, text: str | msgspec.Raw
 
 
 def _has_type(query: _Query) -> bool:
-    """Whether entities can have the types that a query insists on; there is one type."""
+    """Whether entities can have the types that a query requires; there is one type."""
     wanted = [query.type] if isinstance(query.type, str) else query.type or []
     if not wanted or query.type_strict == "should":
         return True
@@ -352,7 +352,7 @@ _UNSURE: Facts = {"score": 0.0, "match": False, "features": []}
 
 
 def _verdict(candidate: Candidate[EntityReference], first: bool) -> Facts:
-    """What a candidate's probability and explanation are in this API; one can be the match."""
+    """A candidate's probability and explanation in this API's terms; one can be the match."""
     features: list[Facts] = [{"id": "probability", "value": candidate.probability}]
     why = candidate.explanation
     if why is not None:
@@ -374,7 +374,7 @@ def _attributes(store: Store) -> dict[str, None]:
 
 
 def _fragment(query: _Query, attributes: Mapping[str, None]) -> Fragment | None:
-    """What a query states, as a fragment; None if the store has none of the attributes."""
+    """A query as a fragment; None if the store has none of its attributes."""
     properties = dict[str, list[str]]()
     if query.query is not None:
         names = [a for a in attributes if a in naming(tuple(attributes))] or ["name"]
@@ -394,7 +394,8 @@ def _fragment(query: _Query, attributes: Mapping[str, None]) -> Fragment | None:
 
 
 def _parted(text: str, parts: int) -> list[str]:
-    """A name for several attributes: a word each, and the rest for the last; "B, A" is "A B"."""
+    """A name split over several attributes: a word each, and the rest for the last; "B, A" is "A
+    B"."""
     if parts == 1:
         return [text]
     last, comma, first = text.partition(",")
@@ -413,7 +414,7 @@ def _text(value: _Value) -> str:
 
 
 def _beginning(named: Sequence[Facts], prefix: str) -> list[Facts]:
-    """Those whose name or a word of it begins with a text, whatever the case."""
+    """Those whose name or a word of it begins with a text, ignoring case."""
     wanted = prefix.strip().casefold()
     return [
         one
@@ -423,7 +424,7 @@ def _beginning(named: Sequence[Facts], prefix: str) -> list[Facts]:
 
 
 def _limit(asked: _Reference) -> int:
-    """How many values an extension asks for."""
+    """The number of values that an extension requests."""
     try:
         limit = int(asked.settings.get("limit") or 0)
     except (TypeError, ValueError, OverflowError):
@@ -432,7 +433,7 @@ def _limit(asked: _Reference) -> int:
 
 
 def _now(store: Store, id: str) -> str | None:
-    """The entity of an id, or the first one that has the fragments of a former entity."""
+    """The entity with an id, or the first one that has the fragments of a former entity."""
     try:
         return store.now(id)[0]
     except UsageError:
@@ -440,7 +441,7 @@ def _now(store: Store, id: str) -> str | None:
 
 
 def _values(store: Store, id: str, most: int = _MOST_MEMBERS) -> dict[str, list[str]]:
-    """What an entity's fragments state, by attribute, the best value first."""
+    """The values of an entity's fragments, by attribute, the best value first."""
     now = _now(store, id)
     if now is None:
         return {}
@@ -451,7 +452,7 @@ def _values(store: Store, id: str, most: int = _MOST_MEMBERS) -> dict[str, list[
 
 
 def _description(store: Store, id: str) -> str:
-    """A few values that tell namesakes apart."""
+    """A few values that distinguish entities with the same name."""
     values = _values(store, id, _FEW_MEMBERS)
     names = naming(tuple(values))
     said = [f"{a}: {of[0][:_LONGEST]}" for a, of in values.items() if a not in names]

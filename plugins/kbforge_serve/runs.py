@@ -27,7 +27,7 @@ def runs_of(
     first: int | None = None,
     second: int | None = None,
 ) -> Facts:
-    """The last runs, latest first, and what changed between two: the last one by default.
+    """The last runs, latest first, and the changes between two of them: by default the last.
 
     "state" of the change is "ready" or "under way". Then there are no figures, or those of a moment
     ago if one of the two is the run at hand. A NotFoundError says that there is no such run.
@@ -56,14 +56,14 @@ def runs_of(
 
 
 def _state(store: Store, is_last: bool) -> State:
-    """What the difference between two runs depends on: erasures, and the run at hand."""
+    """The state that the difference between two runs depends on: erasures, and the current run."""
     rows = store.database.connection
     erased = ask(rows, "SELECT count(*), sum(finished) FROM run WHERE verb = ?", (ERASES,))[0]
     return (*erased, *(state_of(store) if is_last else ()))
 
 
 def _named(store: Store, history: StoreHistory) -> Facts:
-    """What changed, with the names of what is listed."""
+    """The changes, with the names of listed entities."""
     shown = {
         id
         for one in history.regroupings
@@ -96,7 +96,8 @@ def _regrouping(one: Regrouping, names: Mapping[str, str]) -> Facts:
 def _entities(
     side: Grouping, names: Mapping[str, str], elsewhere: Mapping[str, str], missing: str
 ) -> list[Facts]:
-    """The entities of one time; by fragment, `elsewhere` has the entities of the other time."""
+    """The entities at one time; for each fragment, `elsewhere` has the entities at the other
+    time."""
 
     def fragments(entity: str, ids: Iterable[str]) -> list[Facts]:
         return [

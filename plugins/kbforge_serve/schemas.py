@@ -1,4 +1,4 @@
-"""The objects that doors are sent, and their errors; requests with unknown keys are refused."""
+"""The objects that interfaces receive, and their errors; requests with unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _config(example: dict[str, Any]) -> ConfigDict:
 
 
 class Failure(BaseModel):
-    """An error: one sentence that says what, where, and what was expected."""
+    """An error: one sentence that says what failed, where, and what was expected."""
 
     ok: Literal[False]
     error: str

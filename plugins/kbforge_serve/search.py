@@ -6,10 +6,10 @@ search takes these steps until it has enough fragments:
 1. ids: the text is the id of an entity or of a fragment, or the beginning of an entity's;
 2. whole words, all of them in the fragment's names;
 3. all words anywhere, and then with the last one as a beginning;
-4. where these are few: fragments with words that differ by one slip, and candidates of the store's
-   own index, which survives greater errors; those with similar names.
+4. if these are few: fragments with words that differ by one edit, and candidates with similar names
+   from the store's own index, which tolerates more errors.
 
-The entities of these fragments are ordered by how similar a value is to the text.
+The entities of these fragments are ordered by the similarity of a value to the text.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from kbforge_serve.readers import Readers
 from kbforge_serve.words import OnIndexed, WordIndex, naming_of, properties_of, words_of
 
 MOST_RESULTS = 100
-"""The most that one answer may have."""
+"""Maximum results of one answer."""
 _BLOCK = 96
-"""Fragments that are ordered together, so that a word that half of all fragments have is answered
-as fast as another; further pages go through further blocks."""
+"""Fragments that are ordered together, so that a very common word is answered as fast as another;
+further pages use further blocks."""
 _MOST_FOUND = 10 * _BLOCK  # fragments of one search; more words narrow it down
 _FEW = 10  # fragments; with fewer, typing errors are considered
 _SIMILAR = 70.0  # percent that a value found in spite of errors must resemble the text
@@ -92,14 +92,14 @@ class Search:
         self._words = WordIndex(readers)
 
     def prepare(self, on_indexed: OnIndexed | None = None) -> None:
-        """Make the index or bring it up to date; the first search does, if nobody has."""
+        """Make or update the index; otherwise the first search does so."""
         self._has_models()  # they load while it is indexed
         self._words.prepare(on_indexed)
 
     def find(self, text: str, limit: int = 20, cursor: str | None = None) -> SearchResults:
-        """The entities that a text finds, best first.
+        """The entities that match a text, best first.
 
-        Raises a UsageError if the text is too long, or the limit or the cursor is no such number.
+        Raises a UsageError if the text is too long, or the limit or the cursor is invalid.
         """
         begin = _begin(text, limit, cursor)
         self._words.prepare()
@@ -113,11 +113,11 @@ class Search:
             return SearchResults(results, str(end) if end < len(ranked) else None)
 
     def close(self) -> None:
-        """Nobody searches any more."""
+        """Close the search."""
         self._words.close()
 
     def _ranked(self, store: Store, text: str, most: int) -> list[_Match]:
-        """The first entities that a text finds, best first, each by its best fragment."""
+        """The first entities that match a text, best first, each by its best fragment."""
         words = words_of(text)[:_MOST_WORDS]
         plain, names = " ".join(words), naming_of(store)
         by_id = dict.fromkeys(_with_ids(store, text))
@@ -137,7 +137,7 @@ class Search:
         return list(best.values())
 
     def _has_models(self) -> bool:
-        """Whether nobody has to wait for the models, which load at the start."""
+        """Whether the models are loaded, which happens at the start."""
         helpers = self._readers.helpers
         if helpers is not None:
             return helpers.warm
@@ -147,7 +147,7 @@ class Search:
 
 @aside
 def candidates(readers: Readers, text: str) -> list[int]:
-    """First fragments of clusters that the store's own index leads to, most keys first."""
+    """First fragments of clusters that the store's own index finds, most keys first."""
     with readers.store() as store:
         index = readers.models(store)[0].models.index
         if index is None:
@@ -175,7 +175,7 @@ def _begin(text: str, limit: int, cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < _LONGEST_CURSOR):
-        raise UsageError(f'cursor: expected what "next" said, got "{quoted(cursor)}"')
+        raise UsageError(f'cursor: expected the value of "next", got "{quoted(cursor)}"')
     return int(cursor)
 
 
@@ -185,8 +185,8 @@ def _begin(text: str, limit: int, cursor: str | None) -> int:
 def _order(matches: Sequence[_Match], first: Collection[int], best: dict[str, _Match]) -> None:
     """Add the entities of some matches to `best`, the best ones first.
 
-    Fragments found by id come `first`. Of equally similar ones, the entity with the most comes
-    first: one with a hundred names, of which one is the text, is not what it names.
+    Fragments found by id come `first`. Ties go to the entity with the most fragments: an entity
+    with a hundred names, of which only one is the text, is not what the text names.
     """
 
     def closeness(match: _Match) -> tuple[bool, float]:
@@ -220,7 +220,7 @@ def _with_ids(store: Store, text: str) -> list[int]:
 
 
 def _located(store: Store, numbers: Sequence[int]) -> list[_Match]:
-    """Those of the fragments that exist, in this order, with their entities."""
+    """The existing ones among the fragments, in this order, with their entities."""
     rows = store.database.connection
     found = {
         n: (home, line) for n, _, _, home, _, line in rows_of(rows, "fragment", "number", numbers)
@@ -255,7 +255,7 @@ def _matched(hit: _Match, plain: str, names: Collection[str]) -> _Match:
 
 
 def _result(match: _Match, entity: EntityReference) -> SearchResult:
-    """A result: the entity, and what the fragment says that was found."""
+    """A result: the entity, and the values of the fragment that was found."""
     matched = None
     if match.attribute is not None and match.value is not None:
         matched = MatchedValue(match.attribute, match.value[:_LONGEST_SHOWN])

@@ -1,22 +1,22 @@
 """The guard of the server: who may send which request.
 
-A page of a stranger, open in the user's browser, can send requests to this machine. So
+A page of another site, open in the user's browser, can send requests to this machine. So
 
-- `Host` must name this machine while the server listens on loopback. A stranger's name that was
-  bent to 127.0.0.1 (DNS rebinding) is refused.
+- `Host` must name this machine while the server listens on loopback. A foreign name that resolves
+  to 127.0.0.1 (DNS rebinding) is refused.
 - Requests that write must come from the server's own pages, by `Sec-Fetch-Site` or `Origin`, or
   from a program, which sends neither. The pages' cookie is not sent along from elsewhere either.
 - No page of another site reads an answer, except those of reconciliation, which pages of this
   machine read (OpenRefine's are), and pages of the origins that were allowed.
-- A request has one length: `Content-Length` beside `Transfer-Encoding`, which a proxy may read in
-  another way, is refused.
-- Any other address than loopback needs a token: programs send `Authorization: Bearer TOKEN`, people
+- A request has one length: `Content-Length` together with `Transfer-Encoding`, which a proxy may
+  interpret differently, is refused.
+- Any address other than loopback needs a token: programs send `Authorization: Bearer TOKEN`, users
   sign in once with a form and get a cookie, which is derived from the token.
-- Bodies are bounded in size and in time, and paths lead nowhere.
-- Every answer says what a browser may do with it. The pages need no inline script or style.
+- Bodies are bounded in size and in time, and paths cannot leave the server.
+- Every answer restricts what a browser may do with it. The pages need no inline script or style.
 
-The guard is an ASGI middleware. It reads the whole body before the application is asked, so a slow
-one costs little; answers pass through as streams.
+The guard is an ASGI middleware. It reads the whole body before it calls the application, so a slow
+body costs little; answers pass through as streams.
 """
 
 from __future__ import annotations
@@ -46,33 +46,33 @@ if TYPE_CHECKING:
 
 SIGN_IN = "/sign-in"
 STATIC = "/static/"
-"""The files that every copy of KBForge has."""
+"""The files in every copy of KBForge."""
 READ_ONLY = "/reconcile"
-"""Where pages of other origins may ask, because nothing there writes: reconciliation."""
+"""Paths open to pages of other origins, because nothing there writes: reconciliation."""
 
 LEAST_TOKEN = 16  # characters: it cannot be guessed, however often somebody tries
 MOST_BYTES = 1 << 20
-"""Of a body."""
+"""Maximum bytes of a body."""
 MOST_BATCH = 16 << 20
-"""Of a body of fragments."""
+"""Maximum bytes of a body of fragments."""
 _BATCHES = ("/api/fragments", READ_ONLY)
 _SILENCE = 10.0  # seconds without a byte of the body
 _SLOWEST = 60.0  # seconds for the whole body
 MOST_HELD = 128 << 20
-"""Of the bodies of all requests that are being answered."""
+"""Maximum bytes of the bodies of all current requests."""
 _PREFLIGHT = {
     "access-control-allow-methods": "GET, POST",
     "access-control-allow-headers": "authorization, content-type",
     "access-control-max-age": "600",
 }
 _CLOSE = {"Connection": "close"}
-"""Of an answer to a request whose body is not read to its end."""
+"""Headers of an answer to a request whose body is not read to its end."""
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[a-z0-9.:\[\]-]+")
 _LOOPBACK_SITES = (
     *("http://localhost:*", "https://localhost:*", "http://127.0.0.1:*", "https://127.0.0.1:*"),
 )
-"""The origins of this machine, as a Content-Security-Policy can name them."""
+"""The origins of this machine, for a Content-Security-Policy."""
 
 _HEADERS = {
     "content-security-policy": (
@@ -86,22 +86,23 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""Of every answer that does not say otherwise itself."""
+"""Default headers of every answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """From where the server can be reached, and by whom.
+    """The addresses from which the server can be reached, and by whom.
 
     Attributes:
         host: the address that it listens on.
-        token: what whoever asks must know; None lets all programs of this machine ask.
+        token: the secret that requests must carry; None gives access to all programs on this
+            machine.
         origins: of pages that may read `READ_ONLY`, such as "https://example.org", besides those of
             this machine.
 
     Raises:
         UsageError: the address is open to others and there is no token, the token is short, or an
-            origin is none.
+            origin is invalid.
 
     """
 
@@ -141,17 +142,17 @@ class Access:
 
     @property
     def sites(self) -> str:
-        """Those pages, in the words of a Content-Security-Policy."""
+        """These pages, in the form of a Content-Security-Policy."""
         return " ".join(("'self'", *_LOOPBACK_SITES, *self.origins))
 
     @property
     def cookie(self) -> str:
-        """The cookie of whoever has signed in; the token cannot be told from it."""
+        """The cookie of a signed-in user; the token cannot be derived from it."""
         key = (self.token or "").encode()
         return hmac.new(key, b"cookie of kbforge serve", hashlib.sha256).hexdigest()
 
     def knows(self, headers: Headers, cookies: Mapping[str, str]) -> bool:
-        """Whether a request shows that it knows the token, if there is one."""
+        """Whether a request proves that it knows the token, if there is one."""
         if self.token is None:
             return True
         scheme, _, given = headers.get("authorization", "").partition(" ")
@@ -160,12 +161,12 @@ class Access:
         return _equal(cookies.get(self.cookie_name, ""), self.cookie)
 
     def is_token(self, given: str) -> bool:
-        """Whether this is the token; the time it takes does not tell."""
+        """Whether this is the token, compared in constant time."""
         return self.token is not None and _equal(given, self.token)
 
     @property
     def cookie_name(self) -> str:
-        """Of this store alone: cookies do not know ports, and so servers share them."""
+        """The name is specific to this store: cookies ignore ports, so servers share them."""
         return f"kbforge-{self.cookie[:8]}"
 
 
@@ -188,7 +189,7 @@ class Guard:
     Attributes:
         app: the application behind it.
         access: what it allows.
-        held: bytes of the bodies of the requests that are being answered.
+        held: bytes of the bodies of current requests.
 
     """
 
@@ -196,7 +197,7 @@ class Guard:
         self.app, self.access, self.held = app, access, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; the life of the application passes, and there are no web sockets."""
+        """One request; lifespan events pass, and there are no web sockets."""
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
@@ -219,7 +220,7 @@ class Guard:
             self.held -= len(exchange.body)
 
     def _refusal(self, asked: HTTPConnection) -> Response | None:
-        """The answer to a request that goes no further."""
+        """The answer to a request that is refused."""
         access, path = self.access, asked.scope["path"]
         if "content-length" in asked.headers and "transfer-encoding" in asked.headers:
             sentence = "expected Content-Length or Transfer-Encoding, got both"
@@ -248,7 +249,7 @@ class Guard:
         return None
 
     def _why_not(self, asked: HTTPConnection) -> str | None:
-        """Why a page of another site may not ask this; None if it may."""
+        """Why a page of another site may not send this request; None if it may."""
         method = asked.scope["method"]
         if not _is_read_only(asked.scope["path"]):
             return None if method in _SAFE else "a page of another site may not write here"
@@ -319,7 +320,7 @@ class _Exchange:
         self.body = bytearray()
 
     async def send(self, message: Message) -> None:
-        """Send a part of the answer, which says what a browser may do with it."""
+        """Send a part of the answer, with headers that restrict the browser."""
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             took = 1000 * (time.perf_counter() - self._began)
@@ -335,10 +336,10 @@ class _Exchange:
         await self._send(message)
 
     async def read_body(self) -> Response | None:
-        """Read the body; the answer to one that is too large or too slow, None to others.
+        """Read the body; returns the answer to one that is too large or too slow, otherwise None.
 
         Raises:
-            ClientDisconnect: the client has gone before its end.
+            ClientDisconnect: the client disconnected before its end.
 
         """
         loop, path = asyncio.get_running_loop(), self._asked.scope["path"]
@@ -366,7 +367,7 @@ class _Exchange:
         return None
 
     async def receive(self) -> Message:
-        """The body; after it, that the other side has gone, when it has."""
+        """The body and then, once the client has disconnected, this event."""
         if not self._is_read:
             return await self._receive()
         self._is_read = False
@@ -377,7 +378,7 @@ class _Exchange:
 
 
 def router(access: Access) -> APIRouter:
-    """The form where people sign in; it exists only if there is a token."""
+    """The form where users sign in; it exists only if there is a token."""
     from fastapi import APIRouter  # kbforge mcp has the guard, and not FastAPI
 
     from kbforge_serve.frame import page
@@ -403,7 +404,7 @@ def router(access: Access) -> APIRouter:
 
 
 def _own(path: str) -> str:
-    """A path of this server, or its start: no form leads elsewhere."""
+    """A path of this server, or its root: no form redirects elsewhere."""
     whole = urlsplit(path)
     own = path.startswith("/") and not whole.netloc and not path.startswith(("//", "/\\"))
     return path if own and path.isprintable() else "/"

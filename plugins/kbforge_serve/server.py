@@ -1,11 +1,10 @@
 """Runs a web application until a signal ends it.
 
-Whoever can open connections could take all of them, so their number is bounded, below the number of
-files that the process may open, and so is the time that a client takes for its turn: to send the
-headers of a request, to send its body, to take the answer. Where one more connection comes than may
-be open, the one ends whose client has had the turn for longest, and those that never got an answer
-end before the others. So whoever asks and reads at once is always served. The log says each thing
-at most once a minute.
+A client could occupy all connections, so their number is bounded, below the number of files that
+the process may open. So is the time a client may take to send the headers of a request, to send its
+body, and to receive the answer. If there is one connection too many, the one whose client has taken
+longest is closed; those that never got an answer are closed first. So a client that sends and reads
+promptly is always served. The log repeats each message at most once a minute.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket at an address; port 0 takes any that is free.
+    """A socket at an address; port 0 chooses a free one.
 
     Raises:
         KBForgeError: the address is not this machine's, or is in use.
@@ -73,7 +72,7 @@ def address_of(listening: socket.socket) -> str:
 
 
 def _most_open() -> int:
-    """How many connections may be open, so that the server can open its own files besides."""
+    """The maximum number of connections that leaves the server enough files of its own."""
     try:
         import resource
     except ImportError:  # Windows, where sockets are no files
@@ -83,7 +82,7 @@ def _most_open() -> int:
 
 
 class _Quiet(logging.Filter):
-    """Lets a line of the log through once a minute, with how many were left out in between."""
+    """Passes each log message once a minute, with the number left out in between."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,11 +111,11 @@ class _Connections(ServerState):
     """The connections of a server.
 
     Attributes:
-        most: that may be open.
-        waiting: those whose client has the turn and got no answer before, the longest first, with
-            the timer that ends each.
-        served: those whose client has the turn and got an answer before, likewise.
-        quiet: until when the log does not say again that there are too many.
+        most: the maximum number open.
+        waiting: those that wait for their client, which got no answer before, the longest first,
+            with the timer that ends each.
+        served: those that wait for their client, which got an answer before, in the same form.
+        quiet: the time until which the log does not repeat that there are too many.
 
     """
 
@@ -128,7 +127,7 @@ class _Connections(ServerState):
 
 
 class _Connection(H11Protocol):
-    """A connection that ends if its client is too slow, or so slow that others need its place."""
+    """A connection that ends if its client is too slow, or the slowest when there are too many."""
 
     server_state: _Connections
     _turn: tuple[object, ...] = ()
@@ -153,7 +152,7 @@ class _Connection(H11Protocol):
             self.loop.call_soon(self.loop.call_soon, self._make_room)
 
     def _make_room(self) -> None:
-        """End the connection that waits longest for its client, if there are too many."""
+        """End the connection that has waited longest for its client, if there are too many."""
         waiting = self.server_state.waiting or self.server_state.served
         if len(self.connections) > self.server_state.most and waiting:
             next(iter(waiting)).end()
@@ -180,13 +179,14 @@ class _Connection(H11Protocol):
         self._go_on()
 
     def end(self) -> None:
-        """Close at once, whatever is still to be sent or taken."""
+        """Close at once, without sending or receiving the rest."""
         self._go_on()
         self.connections.discard(self)
         self.transport.abort()
 
     def _warn(self) -> None:
-        """Log that there are too many; asking the log each time would cost more than the rest."""
+        """Log that there are too many connections; the standard log would cost more than all
+        else."""
         if self.loop.time() > self.server_state.quiet:
             self.server_state.quiet = self.loop.time() + _QUIET
             _LOG.warning(
@@ -195,7 +195,7 @@ class _Connection(H11Protocol):
             )
 
     def _follow(self) -> None:
-        """Note whether the client has the turn, and for how long it may."""
+        """Record whether the server waits for the client, and for how long it may."""
         if self.transport.is_closing() or self.flow.write_paused:
             seconds: float | None = _TAKING_SECONDS
         else:
@@ -213,16 +213,16 @@ class _Connection(H11Protocol):
             )
 
     def _go_on(self) -> None:
-        """The client has not, or no longer, the turn."""
+        """Record that the server does not wait for the client."""
         for waiting in (self.server_state.waiting, self.server_state.served):
             if timer := waiting.pop(self, None):
                 timer.cancel()
 
 
 class Server(uvicorn.Server):
-    """One server. Signals end it when the requests under way have ended; a second Ctrl-C now.
+    """One server. Signals end it after the current requests; a second Ctrl-C ends it now.
 
-    `on_stop` is called at the first signal, so that requests that wait for something end.
+    `on_stop` is called at the first signal, to end requests that wait for events.
     """
 
     def __init__(self, app: ASGIApp, on_stop: Callable[[], None] = lambda: None) -> None:
@@ -248,20 +248,20 @@ class Server(uvicorn.Server):
             logging.getLogger(name).addFilter(_QUIETLY)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin; more connections wait to be accepted than are accepted in one go."""
+        """Begin; more connections may wait than are accepted in one go."""
         await super().startup(sockets)
         for listening in sockets or ():
             listening.listen(_WAITING)
 
     def stop(self) -> None:
-        """End soon; the second time, at once."""
+        """End soon or, the second time, at once."""
         self.force_exit = self.should_exit
         self.should_exit = True
         self._on_stop()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at a signal, as all verbs do."""
+        """Stop at a signal, like all verbs."""
         with interrupts.handled(self.stop):
             yield
 
@@ -272,7 +272,7 @@ def serve(
     """Serve until a signal comes.
 
     Raises:
-        KeyboardInterrupt: the signal, when all is closed.
+        KeyboardInterrupt: the signal, after everything is closed.
 
     """
     Server(app, on_stop).run(sockets=[listening])

@@ -15,7 +15,7 @@ from kbforge_serve.writer import Writer
 class Service:
     """A store that is served; `gold` is as of `kbforge_serve.quality.Quality`.
 
-    With `helpers` (processes), what takes long is answered there.
+    `helpers` (processes) compute slow answers.
     """
 
     def __init__(self, path: str, gold: str | None = None, helpers: int = 0) -> None:
@@ -30,7 +30,7 @@ class Service:
         self.feed = Feed(self.readers)
 
     def close(self) -> None:
-        """End: nothing is asked any more."""
+        """End; no more requests are served."""
         self.writer.close()
         self.search.close()
         self.readers.close()

@@ -1,10 +1,10 @@
 """The search index: from words to the fragments of a store that have them.
 
-It is a database of FTS5 in a file beside the store (`kb.sqlite-search`), derived from it: it can be
+It is an FTS5 database in a file beside the store (`kb.sqlite-search`), derived from it: it can be
 deleted, and is made again when it is missing, damaged or of another store. It is a temporary file
-in a folder that cannot be written, and if the other one is removed while it is used. Fragments get
-numbers in order and never change, so that an index is brought up to date by the numbers after its
-last; those of removed fragments lead nowhere. An erasure empties it.
+if the folder cannot be written, or if the index file is removed during use. Fragments get numbers
+in order and never change, so an index is updated with the numbers after its last; those of removed
+fragments find nothing. An erasure empties it.
 
 Words are transliterated, so that "Ivanov" finds "Иванов".
 """
@@ -35,7 +35,7 @@ from kbforge.store.tables import ask, read_rows
 from kbforge_serve.readers import Readers
 
 OnIndexed: TypeAlias = Callable[[int], None]
-"""Told how many fragments are indexed."""
+"""Called with the number of indexed fragments."""
 
 _LONGEST_WORD = 40
 _MOST_CHARACTERS = 4_000  # of a fragment's names, and of its other values, that are indexed
@@ -68,7 +68,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 class WordIndex:
-    """The index of one store; numbers of fragments that it finds are ascending."""
+    """The index of one store; it returns ascending numbers of fragments."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
@@ -83,7 +83,7 @@ class WordIndex:
         self._prepared = False
 
     def prepare(self, on_indexed: OnIndexed | None = None) -> None:
-        """Make the index, or bring it up to date, if nobody has yet."""
+        """Make the index, or update it, unless that was done before."""
         with self._writing:
             if self._prepared:
                 return
@@ -103,7 +103,7 @@ class WordIndex:
             self._prepared = True
 
     def close(self) -> None:
-        """Close all connections; nobody asks any more."""
+        """Close all connections."""
         self._closing.set()
         if self._behind is not None:
             self._behind.join()
@@ -114,7 +114,7 @@ class WordIndex:
     # --- asking ---
 
     def with_words(self, words: Sequence[str], most: int) -> list[int]:
-        """Fragments with all these words: in names, anywhere, the last one as a beginning."""
+        """Fragments with all these words: in names, anywhere, or the last one as a prefix."""
         found = dict[int, None]()
         for table, begun in (("names", False), ("words", False), ("words", True)):
             if words and len(found) < most:
@@ -125,7 +125,7 @@ class WordIndex:
         return list(found)[:most]
 
     def misspelt(self, words: Sequence[str], most: int) -> list[int]:
-        """Fragments with all these words but for a slip in any of them."""
+        """Fragments with all these words, allowing one edit in any of them."""
         there = "SELECT word FROM terms WHERE word IN (SELECT value FROM json_each(?)) LIMIT ?"
         asked = []
         for word in words:
@@ -134,7 +134,7 @@ class WordIndex:
         return self._matching("words", " AND ".join(asked), most) if words else []
 
     def _begun(self, word: str) -> str:
-        """What FTS5 is asked for words that begin so."""
+        """The FTS5 query for words with this prefix."""
         if len(word) > _LONGEST_PREFIX:
             # FTS5 reads all that any of the words leads to, before it answers
             asked = "SELECT word FROM terms WHERE word >= ? AND word < ? LIMIT ?"
@@ -150,7 +150,7 @@ class WordIndex:
         return self._asked(asked, (question, most))
 
     def _asked(self, question: str, values: Sequence[Any]) -> list[Any]:
-        """The one column that the index answers; nothing if it is damaged."""
+        """The single column of the index's answer; empty if the index is damaged."""
         (column,) = re.findall(r"^SELECT (\w+)", question)
         try:
             with self._lent() as index:
@@ -181,7 +181,7 @@ class WordIndex:
         self._idle.append((path, index))  # one that failed is closed with what refers to it
 
     def _suits(self, store: Store) -> bool:
-        """Whether there is an index, and of this store."""
+        """Whether there is an index of this store."""
         if not os.path.exists(self._path):
             return False
         try:
@@ -194,7 +194,7 @@ class WordIndex:
             return False
 
     def _make(self) -> None:
-        """Make an empty index; in a folder that cannot be written, a temporary one."""
+        """Make an empty index, a temporary one if the folder cannot be written."""
         try:
             remove_index(self._readers.path)
             _create(self._path, self._readers.path)
@@ -211,7 +211,7 @@ class WordIndex:
         self._indexed = 0
 
     def _begin_again(self) -> None:
-        """Leave a damaged index, which the next start replaces, for a temporary one."""
+        """Replace a damaged index with a temporary one; the next start rebuilds it."""
         damaged = self._path
         with self._writing:
             if self._path == damaged:
@@ -219,7 +219,7 @@ class WordIndex:
         self._index_behind()
 
     def catch_up(self, store: Store) -> None:
-        """Index what others have written since; a thread does what takes long."""
+        """Index what others have written since; a thread does long work."""
         rows = store.database.connection
         newest = ask(rows, "SELECT max(number) FROM fragment")[0][0]
         last_run = ask(rows, "SELECT max(number) FROM run")[0][0] or 0, self._readers.file
@@ -283,7 +283,7 @@ def naming_of(store: Store) -> set[str]:
 
 
 def properties_of(line: bytes) -> dict[str, list[str]]:
-    """What a stored fragment says; its row was verified."""
+    """The content of a stored fragment whose row was verified."""
     properties: dict[str, list[str]] = orjson.loads(line).get("properties", {})
     return properties
 
@@ -291,7 +291,7 @@ def properties_of(line: bytes) -> dict[str, list[str]]:
 def words_of(text: str) -> list[str]:
     """The words of a text in Latin letters without accents, in lower case.
 
-    Scripts without spaces are parted by syllable.
+    Scripts without spaces are split by syllable.
     """
     if not text.isascii():
         text = _FOREIGN.sub(lambda part: _SYLLABLE.sub(" ", anyascii(part[0])), text)
@@ -299,12 +299,12 @@ def words_of(text: str) -> list[str]:
 
 
 def _either(words: Sequence[str]) -> str:
-    """What FTS5 is asked for any of some words."""
+    """The FTS5 query for any of some words."""
     return "(" + " OR ".join(f'"{word}"' for word in words) + ")"
 
 
 def _slips(word: str) -> list[str]:
-    """What may have been meant: a letter too many, too few, another, or two in turn."""
+    """Possible corrections: one letter deleted, inserted or replaced, or two swapped."""
     if len(word) < _SHORTEST_SLIP:
         return []
     parts = [(word[:at], word[at:]) for at in range(len(word) + 1)]
@@ -316,7 +316,7 @@ def _slips(word: str) -> list[str]:
 
 
 def _texts(properties: Mapping[str, Sequence[str]], named: Collection[str]) -> tuple[str, str]:
-    """The words of a fragment's names and of its other values, as they are indexed."""
+    """The indexed words of a fragment's names and of its other values."""
     names, others = list[str](), list[str]()
     for attribute, values in properties.items():
         (names if attribute in named else others).extend(values)
@@ -337,7 +337,8 @@ def _words(values: Sequence[str]) -> str:
 
 
 def _add(store: Store, index: sqlite3.Connection, most: int) -> tuple[int, int]:
-    """Add the next fragments; returns the number of the first that is left, and how many came."""
+    """Add the next fragments; returns the number of the first that is left, and how many were
+    added."""
     names = naming_of(store)
     next_one = _state(index)[0]
     began, erased = _origin(store)
@@ -365,9 +366,9 @@ def _add(store: Store, index: sqlite3.Connection, most: int) -> tuple[int, int]:
 
 
 def _is_of(index: sqlite3.Connection, store: Store) -> bool:
-    """Whether an index has words of this store alone: not of erased fragments, or of a later copy.
+    """Whether an index has only words of this store: not of erased fragments, or of a later copy.
 
-    Numbers count on, and the last fragment that is indexed may have been removed.
+    Numbers are never reused, and the last indexed fragment may have been removed.
     """
     next_one, began, erased, last = _state(index)
     held = ask(store.database.connection, _ID_OF, (next_one - 1,))
@@ -394,7 +395,7 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 def _create(path: str, store: str) -> None:
-    """Make an empty index for a store, which as many may read as the store."""
+    """Make an empty index for a store, with the store's read permissions."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, MODE))
     os.chmod(path, mode_of(Path(store), MODE))
     with contextlib.closing(_connect(path)) as index:
@@ -406,7 +407,7 @@ def _create(path: str, store: str) -> None:
 
 
 def _is_index(index: sqlite3.Connection) -> bool:
-    """Whether a database is an index of this version, with its tables and nothing else."""
+    """Whether a database is an index of this version, with exactly its tables."""
     return (
         index.execute("PRAGMA application_id").fetchone()[0] == _APPLICATION
         and index.execute("PRAGMA user_version").fetchone()[0] == _VERSION
@@ -428,7 +429,7 @@ def _schema_of_today() -> list[tuple[str, str]]:
 
 
 def _state(index: sqlite3.Connection) -> tuple[int, float, int, str]:
-    """The first number that is not indexed, `_origin`, and the id before that number."""
+    """The first unindexed number, `_origin`, and the id before that number."""
     row = index.execute("SELECT next, began, erased, last FROM state").fetchone()
     if row is None:
         return 0, 0.0, 0, ""

@@ -1,21 +1,21 @@
 """Writes to a served store: one thread commits waiting requests in groups.
 
-A future has the result when it is on disk. Additions that wait together are one group; a decision
-is a group of its own, so that it can be undone exactly. A request is written whole or not at all.
-Where a group fails, its requests are tried one by one, so that one that is refused takes no other
-with it.
+A future gets its result when it is on disk. Additions that wait together form one group; a decision
+is a separate group, so that it can be undone exactly. A request is written completely or not at
+all. If a group fails, its requests are tried one by one, so a refused one does not affect the
+others.
 
-A file that is put in the place of the store is written from then on; the thread looks for one every
-second, so that nobody reads it with the old log.
+If another file replaces the store, it is written from then on; the thread checks for one every
+second, so that no program reads it with the old log.
 
-The thread holds the store's lock only while it writes a group, and leaves it free for a moment
-every second, so that a command can have its turn; while a command writes, requests wait. Models and
-session are kept from group to group. The session is opened anew if anybody else wrote in between,
-and the models are read again if `kbforge refit` changed them.
+The thread holds the store's lock only while it writes a group, and releases it for a moment every
+second, so that a command can write; while a command writes, requests wait. Models and session are
+kept from group to group. The session is opened again if another program wrote in between, and the
+models are read again if `kbforge refit` changed them.
 
-Additions that follow each other are one run. It ends after so many fragments, after a while, and
-when nothing comes any more; a run that was killed is continued, as on the command line. Confidence
-is told when nothing else waits.
+Consecutive additions form one run. It ends after a number of fragments, after a while, and when no
+more come; a run that was killed is continued, as on the command line. Confidence is computed when
+nothing else waits.
 """
 
 from __future__ import annotations
@@ -49,19 +49,20 @@ from kbforge.store.writing import FILLS
 from kbforge_serve.answers import Answer
 
 ABOUT = "kbforge serve"
-"""What runs of additions were given, for people."""
+"""The description of the input of additions, for readers."""
 RUN_FRAGMENTS = 10_000
-"""Fragments after which a run ends, at the end of their request: who follows runs waits for it."""
+"""Fragments after which a run ends, at the end of their request, because readers of the changes
+wait for its end."""
 RUN_SECONDS = 60.0
 """Seconds after which it ends, if fewer come."""
 IDLE = 1.0
-"""Seconds without a request after which it ends, and confidence is told."""
+"""Seconds without a request after which it ends, and confidence is computed."""
 MOST_WAITING = 256
-"""Requests that wait, at most."""
+"""Maximum waiting requests."""
 MOST_CHARACTERS = 1 << 26
-"""Of their values, at most: they are held in memory."""
+"""Maximum values in them, because they are in memory."""
 PATIENCE = 30.0
-"""Seconds that requests wait for a command that writes."""
+"""Seconds that requests wait for a writing command."""
 
 _LOG = logging.getLogger(__name__)
 _GROUP = 1000  # fragments: a command waits while a group is written
@@ -74,7 +75,7 @@ _LATEST = 30  # seconds after which a client may try again, at most
 
 
 class Written(Answer, frozen=True):
-    """What is on disk: by which run, and the fragments and entities that the store has now."""
+    """The result on disk: the run, and the store's fragments and entities now."""
 
     run: Natural
     fragments: Natural
@@ -82,7 +83,7 @@ class Written(Answer, frozen=True):
 
 
 class Added(Written, frozen=True):
-    """Fragments that are on disk; those `skipped` were there already."""
+    """Fragments that are on disk; `skipped` ones were there already."""
 
     added: Natural
     replaced: Natural
@@ -90,14 +91,14 @@ class Added(Written, frozen=True):
 
 
 class Decided(Written, frozen=True):
-    """A decision that is in force; `already` says whether it was before."""
+    """A decision in force; `already` says whether it was in force before."""
 
     already: bool
     decision: Natural
 
 
 class Undone(Written, frozen=True):
-    """A decision that is not in force; `exact` says whether all is as it was before it."""
+    """A withdrawn decision; `exact` says whether the store is as before it."""
 
     undone: Natural
     exact: bool | None
@@ -106,7 +107,7 @@ class Undone(Written, frozen=True):
 
 @dataclass(eq=False, slots=True)
 class _Request:
-    """What is to be written: fragments, or what `act` does to the store."""
+    """A write request: fragments, or what `act` does to the store."""
 
     fragments: Sequence[Fragment] = ()
     on_duplicate: OnDuplicate = "error"
@@ -118,10 +119,10 @@ class _Request:
 
 
 class Writer:
-    """The one writer of a server.
+    """The only writer of a server.
 
-    Before it opens a file that has taken the store's place it calls `on_replaced`: one that was
-    copied over the store can be opened when all of this process have left it.
+    Before it opens a file that replaced the store it calls `on_replaced`, because a copied file can
+    be opened only when all of this process have left the old one.
     """
 
     def __init__(self, path: str, on_replaced: Callable[[], None] = lambda: None) -> None:
@@ -141,15 +142,15 @@ class Writer:
         on_duplicate: OnDuplicate = "error",
         accepted: Collection[str] = (),
     ) -> Future[Added]:
-        """Add fragments, all of them or none; those that are there already are passed over.
+        """Add fragments, all of them or none; those already in the store are skipped.
 
         Raises, at once or as the result:
             UsageError: two of the fragments have one id.
-            DuplicateError: one is there with other content, and duplicates are an error.
+            DuplicateError: one has a stored id and different content, and duplicates are an error.
             StrangeAttributesError: most of their values are of attributes that the store does not
                 have and that are not `accepted`.
-            LikelihoodError: the likelihood can make nothing of one.
-            BusyError: too much waits, another command writes for long, or the server stops.
+            LikelihoodError: the likelihood cannot read one.
+            BusyError: too much is waiting, another command writes for long, or the server stops.
             OutputError: the store cannot be written.
 
         """
@@ -163,13 +164,13 @@ class Writer:
     def honour(
         self, same: bool, first: str, second: str, reported: float | None = None
     ) -> Future[Decided]:
-        """Have the store honour a decision; one that is in force is not made again.
+        """Add a decision to the store; one that is in force is not repeated.
 
-        `reported` is the probability that was reported of the pair when a person was asked.
+        `reported` is the pair's reported probability when the user was asked.
 
         Raises, at once or as the result:
             UsageError: the two are one, or the store lacks one.
-            ContradictionError: the decision cannot hold beside the others.
+            ContradictionError: the decision contradicts others.
             LikelihoodError: no grouping that satisfies it is possible.
             BusyError, OutputError: as `add`.
 
@@ -188,7 +189,7 @@ class Writer:
         return self._submit(_Request(act=act))
 
     def undo(self, number: int) -> Future[Undone]:
-        """Honour a decision no longer; one that was undone stays so.
+        """Withdraw a decision; an undone one stays so.
 
         Raises, at once or as the result:
             UsageError: there is no such decision.
@@ -208,7 +209,7 @@ class Writer:
         return self._submit(_Request(act=act))
 
     def close(self) -> None:
-        """Write what waits, end the run, and let go of the store."""
+        """Write what waits, end the run, and close the store."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -227,7 +228,7 @@ class Writer:
         return request.future
 
     def _seconds(self) -> int:
-        """In how many there is probably room again."""
+        """The number of seconds after which there is probably room again."""
         fragments = sum(len(one.fragments) for one in self._waiting)
         return min(max(math.ceil(fragments / self._rate / 2), 1), _LATEST)
 
@@ -269,7 +270,7 @@ class Writer:
             return group
 
     def _write(self, requests: Sequence[_Request]) -> None:
-        """Write a group, and tell each of its requests what came of it."""
+        """Write a group, and set the result of each of its requests."""
         group = [one for one in requests if one.future.set_running_or_notify_cancel()]
         if not group:
             return
@@ -283,7 +284,7 @@ class Writer:
                     one.future.set_exception(error)
 
     def _write_parts(self, store: Store, group: Sequence[_Request]) -> None:
-        """Write a group in one transaction, or each of its requests in its own if that fails."""
+        """Write a group in one transaction or, if that fails, each request in its own."""
         try:
             if len(group) == 1 and group[0].act is not None:
                 group[0].future.set_result(group[0].context.run(group[0].act, store))
@@ -299,7 +300,7 @@ class Writer:
                 self._write_parts(store, [one])
 
     def _add(self, store: Store, group: Sequence[_Request]) -> None:
-        """Add the fragments of a group; a request with a duplicate is refused before."""
+        """Add the fragments of a group; a request with a duplicate is refused first."""
         known: list[tuple[_Request, Mapping[str, bool]]] = []
         new: list[list[Fragment]] = []
         for one in group:
@@ -327,10 +328,10 @@ class Writer:
             one.future.set_result(Added(run, store.n_fragments, store.n_entities, *counts))
 
     def _rest(self) -> None:
-        """End the run, tell confidence while nothing waits, and empty the log.
+        """End the run, compute confidence while nothing waits, and empty the log.
 
-        Before, look whether another file is in the place of the store. At the end of all the
-        confidence of some is told.
+        First check whether another file has replaced the store. At the very end the confidence of
+        some is computed.
         """
         with contextlib.suppress(KBForgeError):  # whoever writes next is told
             self._kept.follow()
@@ -350,7 +351,7 @@ class Writer:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[Store]:
-        """The store, with its lock, which is waited for."""
+        """The store with its lock, after waiting for it."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -370,7 +371,8 @@ class Writer:
 
 
 def _accepted(store: Store, one: _Request) -> tuple[Mapping[str, bool], list[Fragment]]:
-    """The fragments that are there, as of `known_in`, and those to add; errors as of `add`."""
+    """The stored ones among the fragments, as in `known_in`, and those to add; errors as in
+    `add`."""
     there = known_in(store, one.fragments, one.on_duplicate)
     own = [x for x in one.fragments if not there.get(x.id, False)]
     require_comparable(store, own, one.accepted)
@@ -390,13 +392,13 @@ class _KeptStore:
         self.unfinished = False  # what `finish` does
 
     def prepare(self) -> None:
-        """Have the models, so that the first request need not wait for them."""
+        """Load the models before the first request."""
         store = self.take()
         self.let_go()
         self._models(store)
 
     def follow(self) -> None:
-        """Leave a file whose place another has taken; errors as of `Database.leave`."""
+        """Leave a file that another has replaced; errors as in `Database.leave`."""
         if self._database is not None and self._database.replaced:
             self._database.leave()
             self._database = None
@@ -405,7 +407,7 @@ class _KeptStore:
             self._on_replaced()
 
     def take(self) -> Store:
-        """The store, with its lock; errors as of `Database`."""
+        """The store, with its lock; errors as in `Database`."""
         self.follow()
         if self._database is None:
             self._database = Database(self._path, write=True, verify=False)
@@ -420,12 +422,12 @@ class _KeptStore:
         return store
 
     def let_go(self) -> None:
-        """Let others write."""
+        """Allow other writers."""
         if self._database is not None:
             self._database.let_go()
 
     def opened(self, store: Store, verb: str, about: str) -> OpenStore:
-        """Its session, with a run of this verb: fragments go on with the one that is not ended."""
+        """Its session, with a run of this verb; added fragments continue an unfinished run."""
         fit, choices = self._models(store)
         began = time.perf_counter()
         if self._steps > _SESSION and not self._running:
@@ -440,16 +442,17 @@ class _KeptStore:
         return self._held
 
     def commit(self, steps: int, ends: bool) -> None:
-        """Commit what the session has taken in; whether its run ends with it."""
+        """Commit the session's changes; `finished` also ends its run."""
         assert self._held is not None
         self._held.commit(finished=ends, told=False)
         self._steps += steps
         self._running = not ends
 
     def finish(self, store: Store) -> bool:
-        """End the run, tell confidence of some of what changed, and at last empty the log.
+        """End the run, compute confidence of some of what changed, and at last empty the log.
 
-        Returns whether there is more to tell. While somebody reads an older state, the log stays.
+        Returns whether there is more to compute. While another program reads an older state, the
+        log stays.
         """
         if self._running or store.has_stale:
             held = self._held or self.opened(store, FILLS, ABOUT)
@@ -462,11 +465,11 @@ class _KeptStore:
         return more
 
     def forget(self) -> None:
-        """Have the session opened anew before the next group."""
+        """Have the session opened again before the next group."""
         self._held, self._steps, self._running = None, 0, False
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         if self._database is not None:
             self._database.close()
 

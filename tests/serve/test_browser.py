@@ -271,10 +271,10 @@ def test_a_review_decides_skips_and_takes_back(writable, opened, scripts, scheme
     answer("s", "skip", "Skipped.")
     assert len(decisions(path)) == 2
     assert set(pair(page)) != set(third)
-    answer("u", "undo", "Taken back.")
+    answer("u", "undo", "Undone.")
     assert set(pair(page)) == set(third), "what was taken back is asked again"
     assert len(decisions(path)) == 2
-    answer("u", "undo", "Taken back.")
+    answer("u", "undo", "Undone.")
     assert decisions(path) == [(*first, True)]
 
 

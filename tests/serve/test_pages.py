@@ -99,7 +99,7 @@ def test_a_former_entity_leads_to_the_one_that_has_its_fragments(client, people_
     assert sent.headers["location"] in {f"/entity/{id}" for id in alone if id != former}
     assert client.get(f"/entity/{former}", headers=PAGE).status_code == 200
     undone = client.post("/review", data={"answer": "undo"}, headers=PAGE)
-    assert "Taken back." in undone.text
+    assert "Undone." in undone.text
 
 
 @pytest.mark.parametrize("said", [{}, {"answer": "perhaps"}, {"answer": "same", "first": "x"}])

@@ -155,9 +155,9 @@ def small(made_store, tmp_path_factory):
         ({"text": "x" * 1001}, "at most 1,000 characters"),
         ({"text": "x", "limit": 0}, "from 1 to 100"),
         ({"text": "x", "limit": 101}, "from 1 to 100"),
-        ({"text": "x", "cursor": "-1"}, 'what "next" said'),
-        ({"text": "x", "cursor": "²"}, 'what "next" said'),
-        ({"text": "x", "cursor": "9" * 30}, 'what "next" said'),
+        ({"text": "x", "cursor": "-1"}, 'the value of "next"'),
+        ({"text": "x", "cursor": "²"}, 'the value of "next"'),
+        ({"text": "x", "cursor": "9" * 30}, 'the value of "next"'),
     ],
 )
 def test_what_cannot_be_searched_is_a_sentence(search, asked, said):
