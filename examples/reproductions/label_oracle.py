@@ -29,7 +29,7 @@ from kbforge.evaluation.reliability import entity_claims, entity_probabilities, 
 from kbforge.evaluation.scores import compare
 from kbforge.files.answers import AnswerFile
 from kbforge.fit.choices import RunOptions
-from kbforge.fit.confidence import ClusteringReport
+from kbforge.fit.features import ClusteringReport
 from kbforge.fit.review import FileReview
 from kbforge.jobs.cluster import cluster
 from kbforge_lab.training.defaults.families import FAMILIES, LabelledFile, family_named, resampled

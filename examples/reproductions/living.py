@@ -41,7 +41,7 @@ from kbforge.evaluation.reliability import (
 from kbforge.evaluation.scores import score_entities
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.choices import PreparedRun, RunOptions
-from kbforge.fit.confidence import ClusteringReport
+from kbforge.fit.features import ClusteringReport
 from kbforge.jobs.decide import decide
 from kbforge.jobs.models import restore
 from kbforge.jobs.refit import revisit

@@ -41,12 +41,12 @@ from kbforge.fit.alpha import Calibration, fingerprint, read_calibration, write_
 from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.fit.confidence import (
     IN_BUNDLE,
-    ClusteringReport,
     ConfidenceMap,
     MonotoneConfidence,
     confidence_toml,
     fit,
 )
+from kbforge.fit.features import ClusteringReport
 from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import add_file, read_bundle
 

@@ -29,7 +29,6 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from kbforge import registry
-from kbforge.clustering.sample import Sample
 from kbforge.contracts import (
     CandidateIndex,
     ConjugateLikelihood,
@@ -59,7 +58,7 @@ from kbforge.fit.hypotheses import (
 )
 from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer
 from kbforge.fit.statistics import agreement
-from kbforge.indexes.selective import Selective
+from kbforge.indexes.selective import Sample, Selective
 from kbforge.models.bundle import make_likelihood
 
 _CHOOSES_FROM = ("bigram", "attributes", "pairs")

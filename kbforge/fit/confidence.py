@@ -42,24 +42,77 @@ determine its dependence on s. A small TOML file has a map for each kind of clai
 
 It may be a file of its own, `confidence.toml` in a model bundle, or the table `confidence` of a
 calibration file. Reading is strict.
+
+*Answers.* Answers about a file shift a map that was fitted on other files. The map gives a claim
+the probability c; with offset o the claim has logit c + o. The prior of the offset is o ~ N(0,
+S^2), so with few answers the map hardly changes.
+
+An answer that contradicts a cluster shows that it is not exactly an entity, unless the person erred
+(with probability e). One that agrees shows less: the pair in question reveals only a share h of the
+wrong clusters. So
+
+    P(contradiction) = e + (1 - 2 e) h (1 - sigmoid(logit c + o)),   logit h ~ N(0, 1)
+
+and o is its posterior mean, on a grid of o and h.
+
+*Shipped maps.* They are trees, in `confidence.safetensors`: log odds that two fragments, or the
+fragments of a cluster, are exactly one entity. A map of only the reported probability is accurate
+for the data that it was fitted on; on other data the same report is true far more or far less
+often. So these maps also read the features of `kbforge.fit.features`. They were fitted on many
+families of data with equal weights.
+
+The trees never descend in the reported log odds, all else equal. Within a subproblem claims keep
+the order of their reports: if the trees reverse it, both get their mean. On new kinds of data the
+trees err by file: all claims of a file are true more often, or less often, than predicted. The
+report also errs by file, but seldom in the same direction, so the result is a mean of the two. The
+weight of the report was optimal on families that the trees had not seen; a report above .9 counts
+as .9. The maps were fitted for some likelihoods. For others the lower of report and map counts.
+They do not cover fragments without properties.
+
+*Stores.* A store keeps a map, and reads it again:
+
+map         a map of reported probabilities: its TOML
+doubt       the shipped maps, or those of a folder of defaults: the likelihood that clustered, and
+            the judge's expectations of groupings; the trees come from the version that reads, and
+            the model of pairs has a state of its own
+answered    another map, and the audits that shift it
+
+Facts about the whole file are saved separately (`whole_of`, `with_whole`): they come from a report
+on all of the file, and are frozen for later reports on parts.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, logit
 
-from kbforge.contracts import FloatArray, Fragment
-from kbforge.evaluation.reliability import BoolArray, Claims, ReportedEntities, ReportedPairs
-from kbforge.files.records import Option, Record, read_table, toml_value
+from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
+from kbforge.errors import ModelError, quoted
+from kbforge.evaluation.reliability import BoolArray, Claims, ReportedPairs
+from kbforge.files.answers import NumberedAnswer
+from kbforge.files.records import Option, Record, parse_toml, read_table, toml_value
+from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairModel, Prediction
+from kbforge.fit.features import (
+    ENTITY_FEATURES,
+    PAIR_FEATURES,
+    ClusteringReport,
+    ConfidenceFeatures,
+    log_odds,
+)
+from kbforge.fit.questions import ERROR
+from kbforge.models.bundle import KeptReader, default_folder, read_default, together
+from kbforge.models.trees import Trees, load_parts, save_parts
 from kbforge.version import __version__
 
-_LIMIT = math.log(999)  # logits beyond p = .999 are one cell: what 1 means is for the data to say
 _CELL = 0.5  # nats of logit p
 _EVIDENCE = 10.0  # what the map of all sizes counts for in a cell of a band, in subproblems
 
@@ -149,27 +202,9 @@ def _fit_band(claims: Claims, largest: float, prior: FloatArray, strength: float
     return Band(largest, len(claims), knots, values)
 
 
-def log_odds(probability: FloatArray) -> FloatArray:
-    """In nats, within +-log 999."""
-    with np.errstate(divide="ignore"):
-        odds: FloatArray = np.log(probability) - np.log1p(-probability)
-    return np.clip(odds, -_LIMIT, _LIMIT)
-
-
 FORMAT = 1
 IN_BUNDLE = "confidence.toml"
 WRITER = "kbforge calibrate --confidence"
-
-
-@dataclass(frozen=True, slots=True)
-class ClusteringReport:
-    """A clustering's report for a map, without gold labels."""
-
-    fragments: Sequence[Fragment]  # in order
-    entities: ReportedEntities  # the point estimate
-    changed: BoolArray | None = None
-    """[fragments] Which are in changed subproblems, with the others only for comparison; None means
-    all."""
 
 
 class ConfidenceMap(Protocol):
@@ -319,3 +354,378 @@ def _check_knots(table: Record, reported: tuple[float, ...], calibrated: tuple[f
             if value < before:
                 got = f"{value:g} after {before:g}"
                 raise table.wrong(key, "numbers that never descend", got)
+
+
+_SPREAD = 1.0  # S, nats
+_GRID = 61
+_WIDEST = 3.0  # standard deviations
+_LEAST = 1e-3  # no map is surer than that
+
+Audit: TypeAlias = tuple[str, str, bool]
+"""An answer that tests an entity: ids of two fragments, and whether they are one entity."""
+
+
+def shift(probability: FloatArray, offset: float) -> FloatArray:
+    """The probabilities with a constant added to their log odds, same shape; 0 and 1 stay."""
+    if not offset:
+        return probability
+    return np.asarray(expit(logit(probability) + offset), np.float64)
+
+
+def offset_of(probability: FloatArray, contradicted: BoolArray) -> float:
+    """The offset in nats, from tested claims and whether an answer contradicts each."""
+    if not len(probability):
+        return 0.0
+    z = np.linspace(-_WIDEST, _WIDEST, _GRID)
+    offsets = (_SPREAD * z)[:, None, None]
+    found = expit(z)[None, :, None]
+    right = expit(logit(np.clip(probability, _LEAST, 1 - _LEAST)) + offsets)  # [o, 1, claims]
+    said = ERROR + (1 - 2 * ERROR) * found * (1 - right)  # [o, h, claims]
+    weight = np.log(np.where(contradicted, said, 1 - said)).sum(axis=2)
+    weight = weight - (z[:, None] ** 2 + z[None, :] ** 2) / 2
+    mass = np.exp(weight - weight.max())
+    return float((mass.sum(axis=1) * _SPREAD * z).sum() / mass.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedConfidence:
+    """A map, and answers about the fragments that it reads.
+
+    It leaves pairs unchanged: the pairs of questions are uncertain ones, so their answers are not
+    representative.
+    """
+
+    reading: ConfidenceMap
+    audits: tuple[Audit, ...]  # of fragments, of which some may be gone
+    offset: float | None = None  # None computes it from what is read; set where only a part is read
+
+    @classmethod
+    def of(
+        cls,
+        reading: ConfidenceMap,
+        answers: Sequence[NumberedAnswer],
+        fragments: Sequence[Fragment],
+    ) -> AuditedConfidence:
+        """The map with the audits among some answers, by numbers of the fragments."""
+        audits = (
+            (fragments[answer.first].id, fragments[answer.second].id, answer.same)
+            for answer in answers
+            if answer.audit and answer.same is not None
+        )
+        return cls(reading, tuple(audits))
+
+    def of_entities(self, reported: ClusteringReport) -> FloatArray:
+        """As `ConfidenceMap`, shifted."""
+        before = self.reading.of_entities(reported)
+        offset = self.offset_by(reported, before) if self.offset is None else self.offset
+        return shift(before, offset)
+
+    def offset_by(self, reported: ClusteringReport, before: FloatArray) -> float:
+        """The offset, from a report on all fragments and the map's probabilities `before`."""
+        asked = {name for a, b, _ in self.audits for name in (a, b)}
+        number = {f.id: k for k, f in enumerate(reported.fragments) if f.id in asked}
+        placed = [
+            (number[a], number[b], same)
+            for a, b, same in self.audits
+            if a in number and b in number
+        ]
+        clusters = reported.entities.clusters
+        holder = {fragment: k for k, held in enumerate(clusters) for fragment in held}
+        tested = [
+            (holder[a], same != (holder[a] == holder[b]))
+            for a, b, same in placed
+            if a in holder and b in holder
+        ]
+        numbers = np.array([number for number, _ in tested], np.int64)
+        failed = np.array([failed for _, failed in tested], np.bool_)
+        return offset_of(before[numbers], failed)
+
+    def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
+        """As `ConfidenceMap`."""
+        return self.reading.of_pairs(reported, pairs)
+
+
+CONFIDENCE_FILE = "confidence.safetensors"
+KINDS_OF_CLAIMS = ("pairs", "entities")
+
+_WRITER = "python -m kbforge_lab.training.defaults.confidence"
+_AT_ONCE = 200_000  # pairs, whose features are held at one time
+_SUREST = 0.9  # what a report counts as at most; at least the rest to 1
+
+
+@dataclass(frozen=True, eq=False)
+class TreeConfidence:
+    """The maps of a folder, for one file: log odds, and the likelihoods that they were fitted
+    for."""
+
+    pairs: Trees
+    entities: Trees
+    likelihoods: tuple[str, ...]
+    shares: Mapping[str, float]  # of the report in what is told of pairs, and of entities
+    context: FileContext
+
+    def of_entities(self, reported: ClusteringReport) -> FloatArray:
+        """As `ConfidenceMap`."""
+        entities = reported.entities
+        rows = ConfidenceFeatures(reported, self.context).entities(self.entities.features)
+        sums = self.entities.predict(rows)
+        return self._told("entities", entities.probability, sums, entities.subproblem)
+
+    def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
+        """As `ConfidenceMap`."""
+        described = ConfidenceFeatures(reported, self.context)
+        sums = np.empty(len(pairs))
+        for start in range(0, len(pairs), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            rows = described.pairs(self.pairs.features, pairs.part(part))
+            sums[part] = self.pairs.predict(rows)
+        return self._told("pairs", pairs.probability, sums, pairs.subproblem)
+
+    def _told(
+        self, kind: str, probability: FloatArray, sums: FloatArray, subproblem: IntArray
+    ) -> FloatArray:
+        calibrated = expit(sums)  # NumPy's exp has other last bits on other processors
+        if self.context.likelihood not in self.likelihoods:
+            return in_order(probability, np.minimum(calibrated, probability), subproblem)
+        calibrated = in_order(probability, calibrated, subproblem)
+        return pooled(probability, calibrated, self.shares[kind])
+
+
+def pooled(probability: FloatArray, calibrated: FloatArray, share: float) -> FloatArray:
+    """The mean of reported and calibrated probabilities, with this weight of the report; same
+    shape."""
+    return calibrated + share * (np.clip(probability, 1 - _SUREST, _SUREST) - calibrated)
+
+
+def in_order(probability: FloatArray, calibrated: FloatArray, subproblem: IntArray) -> FloatArray:
+    """Calibrated probabilities in the order of the reported ones within a subproblem."""
+    order = np.lexsort((calibrated, probability, subproblem))
+    sorted_ones, number = calibrated[order], subproblem[order]
+    begins = np.flatnonzero(np.diff(number, prepend=-1))
+    ends = np.append(begins[1:], len(order))
+    turned = (np.diff(sorted_ones, append=np.inf) < 0) & (np.diff(number, append=-1) == 0)
+    for place in np.unique(np.searchsorted(begins, np.flatnonzero(turned), side="right") - 1):
+        part = slice(begins[place], ends[place])
+        sorted_ones[part] = isotonic(sorted_ones[part], np.ones(ends[place] - begins[place]))
+    out = np.empty_like(calibrated)
+    out[order] = np.clip(sorted_ones, 0.0, 1.0)
+    return out
+
+
+def confidence_bytes(
+    pairs: Trees,
+    entities: Trees,
+    likelihoods: tuple[str, ...],
+    shares: Mapping[str, float],
+    families: tuple[str, ...],
+    files: int,
+) -> bytes:
+    """The content of `confidence.safetensors`: trees, weights of the report, and the likelihoods.
+
+    `shares` are by kind of claim.
+    """
+    facts = {
+        "likelihoods": likelihoods,
+        "report": dict(shares),
+        "families": families,
+        "files": files,
+    }
+    told = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+    return save_parts({"pairs": pairs, "entities": entities}, {"facts": told})
+
+
+def shipped_confidence(context: FileContext, defaults: str | None = None) -> TreeConfidence:
+    """The maps of the folder `defaults` for a file, or the shipped ones if it has none.
+
+    Maps that are damaged, in the old format or with unknown features are a ModelError.
+    """
+    if defaults is not None and not (Path(defaults) / CONFIDENCE_FILE).exists():
+        for earlier in sorted(Path(defaults).glob("doubt.*")):
+            raise ModelError(
+                f"{quoted(defaults, 400)}: expected {CONFIDENCE_FILE}, got {earlier.name} of an "
+                "earlier version; kbforge lab train-default DATA -o "
+                f"{quoted(defaults, 400)} --part confidence makes the new file"
+            )
+    folder = default_folder(defaults, CONFIDENCE_FILE)
+    where = quoted(str(folder / CONFIDENCE_FILE), 400)
+    content = read_default(folder, CONFIDENCE_FILE)
+    trees, others = load_parts(content, where, KINDS_OF_CLAIMS, ("facts",))
+    for kind, known in (("pairs", PAIR_FEATURES), ("entities", ENTITY_FEATURES)):
+        for name in trees[kind].features:
+            if name not in known:
+                raise ModelError(
+                    f'{where}: expected features that this version has, got "{quoted(name)}" '
+                    f"({_WRITER} writes this file)"
+                )
+    likelihoods, shares = _facts(others["facts"], where)
+    return TreeConfidence(**trees, likelihoods=likelihoods, shares=shares, context=context)
+
+
+def _facts(facts: NDArray[Any], where: str) -> tuple[tuple[str, ...], Mapping[str, float]]:
+    """The likelihoods of the maps, and the weights of the report; earlier files have none."""
+
+    def wrong(field: str, expected: str, got: str) -> ModelError:
+        return ModelError(
+            f"{where}: {field}: expected {expected}, got {got} ({_WRITER} writes this file)"
+        )
+
+    try:
+        told = json.loads(facts.tobytes())
+    except ValueError as error:
+        raise wrong("facts", "JSON", quoted(str(error), 200)) from error
+    if not isinstance(told, dict):
+        raise wrong("facts", "an object", quoted(told, 40))
+    record = Record(told, wrong).only("likelihoods", "report", "families", "files")
+    shares = dict.fromkeys(KINDS_OF_CLAIMS, 0.0)
+    if "report" in record:
+        table = record.table("report").only(*KINDS_OF_CLAIMS)
+        shares = {kind: table.within(kind, 0.0, 1.0) for kind in KINDS_OF_CLAIMS}
+    return record.texts("likelihoods"), shares
+
+
+_CALLED = "confidence map"
+_MAP, _TREES, _ANSWERED = KINDS = ("map", "doubt", "answered")
+_LARGEST_DIGEST = 2**63 - 1
+
+
+def dump_map(reading: ConfidenceMap) -> LearnedState:
+    """A map as plain data; a ModelError if it is of an unknown kind."""
+    if isinstance(reading, MonotoneConfidence):
+        return LearnedState({"kind": _MAP, "toml": confidence_toml(reading).decode()})
+    if isinstance(reading, AuditedConfidence):
+        audits = [list(audit) for audit in reading.audits]
+        return together(
+            LearnedState({"kind": _ANSWERED, "audits": audits}), reading=dump_map(reading.reading)
+        )
+    if isinstance(reading, TreeConfidence):
+        context = reading.context
+        predicted = None if context.predicted is None else _dump_predicted(context.predicted)
+        own: dict[str, Any] = {
+            "kind": _TREES,
+            "likelihood": context.likelihood,
+            "pairs": context.pairs is not None,
+            "judged": predicted is not None,
+        }
+        return together(LearnedState(own), predicted=predicted)
+    raise ModelError(f"{_CALLED}: a {type(reading).__name__} cannot be kept")
+
+
+def load_map(
+    kept: LearnedState, pairs: PairModel | None = None, defaults: str | None = None
+) -> ConfidenceMap:
+    """The map saved by `dump_map`, with its model of pairs and folder, if any."""
+    read = KeptReader(kept, _CALLED)
+    kind = read.fields.choice("kind", KINDS)
+    if kind == _MAP:
+        toml = read.only("kind", "toml").get("toml", str)
+        return parse_confidence(Record(parse_toml(toml.encode(), _CALLED, ModelError), read.wrong))
+    if kind == _ANSWERED:
+        read.only("kind", "audits", "reading")
+        return AuditedConfidence(load_map(read.part("reading"), pairs, defaults), _audits(read))
+    judged = read.fields.get("judged", bool, "true or false")
+    fields = read.only("kind", "likelihood", "pairs", "judged", *(["predicted"] * judged))
+    had_pairs = fields.get("pairs", bool, "true or false")
+    if had_pairs and pairs is None:
+        raise ModelError(f"{_CALLED}: it was made with a model of pairs, and none is given")
+    context = FileContext(
+        fields.get("likelihood", str),
+        pairs if had_pairs else None,
+        _predicted(read.part("predicted")) if judged else None,
+    )
+    return shipped_confidence(context, defaults)
+
+
+def pair_model_of(reading: ConfidenceMap) -> PairModel | None:
+    """The model of pairs that a map uses, if any."""
+    if isinstance(reading, AuditedConfidence):
+        return pair_model_of(reading.reading)
+    return reading.context.pairs if isinstance(reading, TreeConfidence) else None
+
+
+def reads_whole(reading: ConfidenceMap) -> bool:
+    """Whether a map's result for an entity depends on the file besides the entity's report."""
+    return isinstance(reading, AuditedConfidence | TreeConfidence)
+
+
+def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState | None:
+    """A map's facts about the whole file, from a report on all of it; None if there are none."""
+    if isinstance(reading, AuditedConfidence):
+        offset = reading.offset_by(reported, reading.reading.of_entities(reported))
+        inner = whole_of(reading.reading, reported)
+        return together(LearnedState({"shift": offset}), reading=inner)
+    if not isinstance(reading, TreeConfidence):
+        return None
+    whole = ConfidenceFeatures(reported, reading.context).whole
+    counted = whole.counted
+    columns = {name: value for name, value in whole.columns.items() if not np.isnan(value)}
+    return LearnedState(
+        {
+            "columns": columns,
+            "fragments": counted.fragments,
+            "names": counted.names,
+            "naming": list(counted.naming),
+            "others": list(counted.others),
+        },
+        {"parts": counted.parts, "stating": counted.stating},
+    )
+
+
+def with_whole(reading: ConfidenceMap, kept: LearnedState) -> ConfidenceMap:
+    """The map for reports on parts of the file with these saved facts."""
+    read = KeptReader(kept, f"{_CALLED}: what was kept of the file")
+    if isinstance(reading, AuditedConfidence):
+        inner = reading.reading
+        if "reading" in kept.values:
+            inner = with_whole(inner, read.part("reading"))
+        return replace(reading, reading=inner, offset=read.fields.number("shift"))
+    if not isinstance(reading, TreeConfidence):
+        return reading
+    fields = read.only("columns", "fragments", "names", "naming", "others")
+    columns = fields.get("columns", dict)
+    for name, value in columns.items():
+        if not isinstance(value, float | int):
+            raise fields.wrong(f"columns.{name}", "a number", value)
+    counted = FileCounts(
+        fields.count("fragments"),
+        fields.get("names", int),
+        fields.texts("naming"),
+        fields.texts("others"),
+        read.array("parts", np.int32, least=0),
+        read.array("stating", np.int32, least=0),
+    )
+    if not len(counted.parts) or not len(counted.stating):
+        raise fields.wrong("parts", "counts", "none")
+    return replace(reading, context=replace(reading.context, whole=FileSummary(counted, columns)))
+
+
+def _audits(read: KeptReader) -> tuple[Audit, ...]:
+    out = []
+    for number, audit in enumerate(read.fields.get("audits", list)):
+        if not isinstance(audit, list) or list(map(type, audit)) != [str, str, bool]:
+            expected = "two ids and whether they are one entity"
+            raise read.fields.wrong(f"audits[{number}]", expected, audit)
+        out.append((audit[0], audit[1], audit[2]))
+    return tuple(out)
+
+
+def _dump_predicted(predicted: Prediction) -> LearnedState:
+    return LearnedState(
+        {"f1": predicted.f1, "gain": predicted.gain, "ids": list(predicted.ids)},
+        {
+            "weights": predicted.weights,
+            "labels": predicted.labels.astype(np.int32),
+            "stated": predicted.stated,
+        },
+    )
+
+
+def _predicted(kept: LearnedState) -> Prediction:
+    read = KeptReader(kept, f"{_CALLED}: what was expected of groupings")
+    fields = read.only("f1", "gain", "ids")
+    ids = fields.texts("ids")
+    n = len(ids)
+    weights = read.array("weights", np.float64, least=0.0, most=1.0)
+    labels = read.array("labels", np.int32, len(weights), least=0, most=n - 1, width=n)
+    stated = read.array("stated", np.int64, n, least=0, most=_LARGEST_DIGEST)
+    f1, gain = fields.number("f1"), fields.number("gain")
+    return Prediction(f1, gain, weights, labels.astype(np.int64), ids, stated)

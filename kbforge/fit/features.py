@@ -11,21 +11,22 @@ Unknown values are NaN, which the trees treat as missing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import Cluster, FloatArray, IntArray
+from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
 from kbforge.evaluation.reliability import (
     BoolArray,
     ReportedEntities,
     ReportedPairs,
     members_of,
 )
-from kbforge.fit.confidence import ClusteringReport, log_odds
 from kbforge.fit.description import (
     NONE,
     UNREAD,
@@ -36,6 +37,27 @@ from kbforge.fit.description import (
     Prediction,
     describe,
 )
+
+_LIMIT = math.log(999)  # logits beyond p = .999 are one cell: what 1 means is for the data to say
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringReport:
+    """A clustering's report for a map, without gold labels."""
+
+    fragments: Sequence[Fragment]  # in order
+    entities: ReportedEntities  # the point estimate
+    changed: BoolArray | None = None
+    """[fragments] Which are in changed subproblems, with the others only for comparison; None means
+    all."""
+
+
+def log_odds(probability: FloatArray) -> FloatArray:
+    """In nats, within +-log 999."""
+    with np.errstate(divide="ignore"):
+        odds: FloatArray = np.log(probability) - np.log1p(-probability)
+    return np.clip(odds, -_LIMIT, _LIMIT)
+
 
 Columns: TypeAlias = dict[str, FloatArray]
 """Name of a feature -> its value for each claim."""

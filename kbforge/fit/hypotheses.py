@@ -30,15 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from kbforge.clustering.sample import (
-    MOST_RELATIVES,
-    Sample,
-    by_digest,
-    drawn,
-    holders_of,
-    keys_of_each,
-    neighbourhoods,
-)
 from kbforge.contracts import (
     CandidateIndex,
     ConjugateLikelihood,
@@ -49,6 +40,15 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge.fit.description import PairModel, PairOdds
+from kbforge.indexes.selective import (
+    MOST_RELATIVES,
+    Sample,
+    by_digest,
+    drawn,
+    holders_of,
+    keys_of_each,
+    neighbourhoods,
+)
 from kbforge.kernel.binding import kernel_library
 
 MOST_FRAGMENTS = 800

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 import orjson
 
-from kbforge.clustering.sample import Sample
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import ModelError, counted, quoted
 from kbforge.evaluation.reliability import BoolArray
@@ -50,6 +49,7 @@ from kbforge.fit.statistics import (
     compare_sample,
     statistics_of,
 )
+from kbforge.indexes.selective import Sample
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
 

@@ -38,9 +38,15 @@ from kbforge.fit.choices import (
     make_models,
 )
 from kbforge.fit.chooser import Chooser, LikelihoodChoice, Stages
-from kbforge.fit.confidence import IN_BUNDLE, ConfidenceMap, MonotoneConfidence, read_confidence
+from kbforge.fit.confidence import (
+    IN_BUNDLE,
+    AuditedConfidence,
+    ConfidenceMap,
+    MonotoneConfidence,
+    read_confidence,
+    shipped_confidence,
+)
 from kbforge.fit.judge import Judgement
-from kbforge.fit.maps import AuditedConfidence, shipped_confidence
 from kbforge.models.bundle import bundles_read_once, is_name, require_device
 
 

@@ -21,7 +21,8 @@ from kbforge.contracts import CandidateIndex, Fragment, Posterior
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
 from kbforge.fit.choices import PreparedRun
-from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
+from kbforge.fit.confidence import ConfidenceMap
+from kbforge.fit.features import ClusteringReport
 from kbforge.jobs.models import restore
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes, page_from_bytes
@@ -143,7 +144,7 @@ def _confidence(store: Store, reading: ConfidenceMap | None, report: _Report) ->
         return list(entities.probability.tolist())
     digest = store.fact(WHOLE)
     if digest is not None:
-        from kbforge.fit.maps import with_whole
+        from kbforge.fit.confidence import with_whole
 
         reading = with_whole(reading, store.kept(digest))
     return list(reading.of_entities(report.reported).tolist())
@@ -151,7 +152,7 @@ def _confidence(store: Store, reading: ConfidenceMap | None, report: _Report) ->
 
 def _freeze(rows: sqlite3.Connection, reading: ConfidenceMap, report: _Report) -> None:
     """Save the figures of the whole file that a map reads, based on the report."""
-    from kbforge.fit.maps import whole_of
+    from kbforge.fit.confidence import whole_of
 
     kept = whole_of(reading, report.reported)
     if kept is not None:
@@ -211,7 +212,7 @@ def _changed(
 
 
 def _compares(reading: ConfidenceMap) -> bool:
-    from kbforge.fit.maps import reads_whole
+    from kbforge.fit.confidence import reads_whole
 
     return reads_whole(reading)
 

@@ -41,7 +41,8 @@ from kbforge.contracts.entity import Natural, Probability
 from kbforge.errors import LikelihoodError, quoted
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.fit.choices import PreparedRun
-from kbforge.fit.confidence import ClusteringReport, ConfidenceMap
+from kbforge.fit.confidence import ConfidenceMap
+from kbforge.fit.features import ClusteringReport
 from kbforge.fit.review import explained_all
 from kbforge.jobs.cluster_cache import ClusterCache, ScoredCluster, fragments_in
 from kbforge.numerics import on_grid

@@ -63,7 +63,7 @@ def freeze(
 
     """
     # .1 s to import, and what adds to a store reads no confidence
-    from kbforge.fit.maps import dump_map, pair_model_of
+    from kbforge.fit.confidence import dump_map, pair_model_of
 
     models = prepared.models
     index = models.index if models.index is not models.likelihood.index else None
@@ -129,7 +129,7 @@ def _require_readable(
             again = plugin.dump()
         _require_equal(called, again, content[role])
     if "confidence" in content:
-        from kbforge.fit.maps import dump_map
+        from kbforge.fit.confidence import dump_map
 
         pairs = plugins["pairs"] or (fresh.likelihood if name == _PAIRS else None)
         with _blaming("the confidence map"):
@@ -323,7 +323,7 @@ def _pair_model(choices: RunOptions) -> Likelihood:
 def _reading_from(
     kept: LearnedState, pairs: Likelihood | CandidateIndex | None, defaults: str | None
 ) -> ConfidenceMap:
-    from kbforge.fit.maps import load_map
+    from kbforge.fit.confidence import load_map
 
     return load_map(kept, cast("PairModel | None", pairs), defaults)
 

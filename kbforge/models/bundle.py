@@ -15,7 +15,7 @@ A folder of default models has files with fixed names, and a manifest with their
     manifest.json              as of a model bundle; it lists the files below that are there
     pairs.safetensors          the pair model
     judge.safetensors          what a likelihood and an alpha are chosen by
-    confidence.safetensors     confidence maps (`kbforge.fit.maps`)
+    confidence.safetensors     confidence maps (`kbforge.fit.confidence`)
 
 `kbforge lab train-default` adds one part after another, and keeps the training data in the same
 folder. So the manifest covers only these files, and each is verified when it is read.

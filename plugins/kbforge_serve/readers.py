@@ -12,7 +12,7 @@ import orjson
 from kbforge.contracts import Likelihood
 from kbforge.errors import KBForgeError, StoreError
 from kbforge.fit.choices import PreparedRun, RunOptions
-from kbforge.fit.maps import pair_model_of
+from kbforge.fit.confidence import pair_model_of
 from kbforge.jobs.cluster_cache import ClusterCache
 from kbforge.jobs.confidence import confidence_of
 from kbforge.jobs.models import restore

@@ -9,7 +9,6 @@ from scipy.special import expit
 
 from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
-from kbforge.fit.confidence import log_odds
 from kbforge.fit.description import NONE, PairOdds, Prediction, describe
 from kbforge.fit.features import (
     JUDGED_OF_CLAIMS,
@@ -21,6 +20,7 @@ from kbforge.fit.features import (
     judged_of_entities,
     judged_of_file,
     judged_of_pairs,
+    log_odds,
     odds_of_entities,
     odds_of_file,
     odds_of_pairs,

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from kbforge.clustering.sample import MOST_RELATIVES
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, ModelSpec
 from kbforge.errors import LikelihoodError
 from kbforge.fit.chooser import Chooser
@@ -26,7 +25,7 @@ from kbforge.fit.hypotheses import (
     merge_path,
     part_of,
 )
-from kbforge.indexes.selective import Selective
+from kbforge.indexes.selective import MOST_RELATIVES, Selective
 from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs

@@ -8,7 +8,6 @@ import pytest
 from safetensors.numpy import load, save
 from scipy.special import expit
 
-from kbforge.clustering.sample import Sample
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import ModelError
 from kbforge.files.answers import NumberedAnswer
@@ -22,7 +21,7 @@ from kbforge.fit.statistics import (
     LOG_FRAGMENTS,
     PairExpectations,
 )
-from kbforge.indexes.selective import Selective
+from kbforge.indexes.selective import Sample, Selective
 from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.fit.people import made

@@ -19,17 +19,12 @@ from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.confidence import (
+    CONFIDENCE_FILE,
+    AuditedConfidence,
     Band,
-    ClusteringReport,
     ConfidenceMap,
     MonotoneConfidence,
     MonotoneMap,
-)
-from kbforge.fit.description import FileContext, Prediction
-from kbforge.fit.features import ENTITY_FEATURES, PAIR_FEATURES, REPORTED
-from kbforge.fit.maps import (
-    CONFIDENCE_FILE,
-    AuditedConfidence,
     TreeConfidence,
     confidence_bytes,
     dump_map,
@@ -39,6 +34,8 @@ from kbforge.fit.maps import (
     shift,
     shipped_confidence,
 )
+from kbforge.fit.description import FileContext, Prediction
+from kbforge.fit.features import ENTITY_FEATURES, PAIR_FEATURES, REPORTED, ClusteringReport
 from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import MANIFEST, list_defaults
 from kbforge.models.trees import Trees

@@ -34,7 +34,7 @@ from kbforge.evaluation.reliability import (
 )
 from kbforge.evaluation.scores import Scores, compare
 from kbforge.fit.choices import SOURCE, PreparedRun, RunOptions
-from kbforge.fit.confidence import ClusteringReport
+from kbforge.fit.features import ClusteringReport
 from kbforge.fit.prepare import prepare
 from kbforge_lab.bench.baselines import group
 from kbforge_lab.bench.results import Row, TraceRow, require_readable

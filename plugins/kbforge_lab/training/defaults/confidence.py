@@ -43,7 +43,7 @@ from kbforge.evaluation.reliability import (
     reliability,
 )
 from kbforge.fit.chooser import Chooser
-from kbforge.fit.confidence import ClusteringReport
+from kbforge.fit.confidence import CONFIDENCE_FILE, confidence_bytes, in_order, pooled
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.features import (
     ENTITY_FEATURES,
@@ -52,10 +52,10 @@ from kbforge.fit.features import (
     PAIR_FEATURES,
     PAIRS,
     REPORTED,
+    ClusteringReport,
     ConfidenceFeatures,
 )
 from kbforge.fit.hypotheses import NAMES
-from kbforge.fit.maps import CONFIDENCE_FILE, confidence_bytes, in_order, pooled
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import (

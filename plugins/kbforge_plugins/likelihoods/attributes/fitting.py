@@ -44,7 +44,6 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from kbforge.clustering.rules import DirichletProcess
-from kbforge.clustering.sample import neighbourhoods
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
@@ -53,6 +52,7 @@ from kbforge.contracts import (
     ModelSpec,
 )
 from kbforge.contracts.fragment import Fragment
+from kbforge.indexes.selective import neighbourhoods
 from kbforge.texts.kinds import (
     Contents,
     Kind,

@@ -7,8 +7,8 @@ import numpy as np
 import orjson
 import pytest
 
+from kbforge.fit.confidence import CONFIDENCE_FILE, shipped_confidence
 from kbforge.fit.description import FileContext
-from kbforge.fit.maps import CONFIDENCE_FILE, shipped_confidence
 from kbforge_lab.training.defaults import confidence
 from kbforge_lab.training.defaults.families import Family
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kbforge.clustering.sample import neighbourhoods
 from kbforge.contracts import CandidateIndex, Fragment
+from kbforge.indexes.selective import neighbourhoods
 
 
 class ByName(CandidateIndex):
