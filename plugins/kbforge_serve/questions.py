@@ -41,8 +41,6 @@ from kbforge_serve.facts import holding, references
 from kbforge_serve.readers import Readers
 from kbforge_serve.writer import Decided, Undone, Writer
 
-MOST_SUBPROBLEMS = 5_000
-"""Maximum subproblems with questions in memory."""
 _AT_ONCE = 16  # subproblems that are read together
 _READING = 0.2  # seconds of reading on, once there is a question
 _MOST_CHANGED = 1_000  # subproblems that are followed; where more have changed, all begins anew
@@ -134,10 +132,13 @@ class TakenBack(Answer, frozen=True):
 
 
 class Questions:
-    """The questions of a served store, and the answers given here."""
+    """The questions of a served store, and the answers given here.
 
-    def __init__(self, readers: Readers, writer: Writer) -> None:
-        self._readers, self._writer = readers, writer
+    At most `most` subproblems with questions are in memory.
+    """
+
+    def __init__(self, readers: Readers, writer: Writer, most: int = 5_000) -> None:
+        self._readers, self._writer, self._most = readers, writer, most
         self._lock = threading.Lock()
         self._queue = PosteriorQueue()
         self._ahead: deque[tuple[int, float]] = deque()  # subproblems to read, fragments in doubt
@@ -245,7 +246,7 @@ class Questions:
         self._began = time.monotonic()
         self._queue, self._known = PosteriorQueue(), {}
         rows = store.database.connection
-        self._ahead = deque(ask(rows, _IN_DOUBT, (MOST_SUBPROBLEMS,)))
+        self._ahead = deque(ask(rows, _IN_DOUBT, (self._most,)))
         stale = ask(rows, "SELECT subproblem FROM stale LIMIT ?", (_MOST_CHANGED,))
         self._update(store, [name for (name,) in stale])
         for one in self._answers:

@@ -56,10 +56,7 @@ MOST_BYTES = 1 << 20
 MOST_BATCH = 16 << 20
 """Maximum bytes of a body of fragments."""
 _BATCHES = ("/api/fragments", READ_ONLY)
-_SILENCE = 10.0  # seconds without a byte of the body
 _SLOWEST = 60.0  # seconds for the whole body
-MOST_HELD = 128 << 20
-"""Maximum bytes of the bodies of all current requests."""
 _PREFLIGHT = {
     "access-control-allow-methods": "GET, POST",
     "access-control-allow-headers": "authorization, content-type",
@@ -189,12 +186,17 @@ class Guard:
     Attributes:
         app: the application behind it.
         access: what it allows.
+        silence: maximum seconds without a byte of a body.
+        most_held: maximum bytes of the bodies of all current requests.
         held: bytes of the bodies of current requests.
 
     """
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self.app, self.access, self.held = app, access, 0
+    def __init__(
+        self, app: ASGIApp, access: Access, silence: float = 10.0, most_held: int = 128 << 20
+    ) -> None:
+        self.app, self.access = app, access
+        self.silence, self.most_held, self.held = silence, most_held, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; lifespan events pass, and there are no web sockets."""
@@ -349,7 +351,7 @@ class _Exchange:
         end = loop.time() + _SLOWEST
         while more:
             try:
-                async with asyncio.timeout_at(min(loop.time() + _SILENCE, end)):
+                async with asyncio.timeout_at(min(loop.time() + self._guard.silence, end)):
                     message = await self._receive()
             except TimeoutError:
                 return failure(self._asked, 408, "the body came too slowly", _CLOSE)
@@ -358,7 +360,7 @@ class _Exchange:
             part = message.get("body", b"")
             self.body += part
             self._guard.held += len(part)
-            if self._guard.held > MOST_HELD:
+            if self._guard.held > self._guard.most_held:
                 later = _CLOSE | {"Retry-After": "1"}
                 return failure(self._asked, 503, "too much is sent at once", later)
             if len(self.body) > _most_bytes(path):

@@ -33,9 +33,6 @@ _ACCEPTED = 16  # of them, accepted in one go
 _MOST_OPEN = 512  # connections
 _OVER = 3 * _ACCEPTED  # more than that, for a moment: until it is clear which one ends
 _HEADERS = 1 << 16  # bytes of the headers of a request
-_HEADER_SECONDS = 10.0  # from the end of an answer, or the beginning, to the end of the headers
-_BODY_SECONDS = 70.0  # the guard refuses a slow body before
-_TAKING_SECONDS = 60.0  # without taking anything of an answer
 _QUIET = 60.0  # seconds between two lines of the log that say the same
 _MOST_KINDS = 100  # of lines that are remembered
 _FULL = orjson.dumps({"ok": False, "error": "too many connections at once", "status": 503})
@@ -104,14 +101,12 @@ class _Quiet(logging.Filter):
         return True
 
 
-_QUIETLY = _Quiet()
-
-
 class _Connections(ServerState):
     """The connections of a server.
 
     Attributes:
         most: the maximum number open.
+        headers, body, taking: maximum seconds that a client may take, as for `Server`.
         waiting: those that wait for their client, which got no answer before, the longest first,
             with the timer that ends each.
         served: those that wait for their client, which got an answer before, in the same form.
@@ -119,9 +114,10 @@ class _Connections(ServerState):
 
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int, headers: float, body: float, taking: float) -> None:
         super().__init__()
-        self.most, self.quiet = _most_open(), 0.0
+        self.most, self.headers, self.body, self.taking = most, headers, body, taking
+        self.quiet = 0.0
         self.waiting: dict[_Connection, asyncio.TimerHandle] = {}
         self.served: dict[_Connection, asyncio.TimerHandle] = {}
 
@@ -197,9 +193,10 @@ class _Connection(H11Protocol):
     def _follow(self) -> None:
         """Record whether the server waits for the client, and for how long it may."""
         if self.transport.is_closing() or self.flow.write_paused:
-            seconds: float | None = _TAKING_SECONDS
+            seconds: float | None = self.server_state.taking
         else:
-            of = {h11.IDLE: _HEADER_SECONDS, h11.SEND_BODY: _BODY_SECONDS}
+            state = self.server_state
+            of = {h11.IDLE: state.headers, h11.SEND_BODY: state.body}
             seconds = of.get(self.conn.their_state)
         turn = (self.cycle, self.conn.their_state, seconds)
         if turn == self._turn:
@@ -222,10 +219,23 @@ class _Connection(H11Protocol):
 class Server(uvicorn.Server):
     """One server. Signals end it after the current requests; a second Ctrl-C ends it now.
 
-    `on_stop` is called at the first signal, to end requests that wait for events.
+    `on_stop` is called at the first signal, to end requests that wait for events. At most `most`
+    connections are open; None is as many as the open files allow. `headers`, `body` and `taking`
+    are the maximum seconds that a client may take to send the headers of a request (from the end of
+    an answer, or the beginning), to send its body (the guard refuses a slow one before), and
+    without taking anything of an answer.
     """
 
-    def __init__(self, app: ASGIApp, on_stop: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        on_stop: Callable[[], None] = lambda: None,
+        *,
+        most: int | None = None,
+        headers: float = 10.0,
+        body: float = 70.0,
+        taking: float = 60.0,
+    ) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -242,10 +252,9 @@ class Server(uvicorn.Server):
                 backlog=_ACCEPTED,
             )
         )
-        self.server_state = _Connections()
+        open_at_once = _most_open() if most is None else most
+        self.server_state = _Connections(open_at_once, headers, body, taking)
         self._on_stop = on_stop
-        for name in ("uvicorn.error", "asyncio"):
-            logging.getLogger(name).addFilter(_QUIETLY)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin; more connections may wait than are accepted in one go."""
@@ -261,9 +270,16 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop at a signal, like all verbs."""
-        with interrupts.handled(self.stop):
-            yield
+        """Stop at a signal, like all verbs; meanwhile the log says each thing once a minute."""
+        quietly, logs = _Quiet(), [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
+        for log in logs:
+            log.addFilter(quietly)
+        try:
+            with interrupts.handled(self.stop):
+                yield
+        finally:
+            for log in logs:
+                log.removeFilter(quietly)
 
 
 def serve(

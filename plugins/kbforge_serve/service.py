@@ -15,7 +15,7 @@ from kbforge_serve.writer import Writer
 class Service:
     """A store that is served; `gold` is as of `kbforge_serve.quality.Quality`.
 
-    `helpers` (processes) compute slow answers.
+    `helpers` (processes) compute slow answers; `computations` are the slow answers in progress.
     """
 
     def __init__(self, path: str, gold: str | None = None, helpers: int = 0) -> None:

@@ -50,19 +50,10 @@ from kbforge_serve.answers import Answer
 
 ABOUT = "kbforge serve"
 """The description of the input of additions, for readers."""
-RUN_FRAGMENTS = 10_000
-"""Fragments after which a run ends, at the end of their request, because readers of the changes
-wait for its end."""
-RUN_SECONDS = 60.0
-"""Seconds after which it ends, if fewer come."""
-IDLE = 1.0
-"""Seconds without a request after which it ends, and confidence is computed."""
 MOST_WAITING = 256
 """Maximum waiting requests."""
 MOST_CHARACTERS = 1 << 26
 """Maximum values in them, because they are in memory."""
-PATIENCE = 30.0
-"""Seconds that requests wait for a writing command."""
 
 _LOG = logging.getLogger(__name__)
 _GROUP = 1000  # fragments: a command waits while a group is written
@@ -123,9 +114,28 @@ class Writer:
 
     Before it opens a file that replaced the store it calls `on_replaced`, because a copied file can
     be opened only when all of this process have left the old one.
+
+    Attributes:
+        idle: seconds without a request after which a run ends, and confidence is computed.
+        patience: seconds that requests wait for a writing command.
+        run_fragments: fragments after which a run ends, at the end of their request, because
+            readers of the changes wait for its end.
+        run_seconds: seconds after which it ends, if fewer come.
+
     """
 
-    def __init__(self, path: str, on_replaced: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        path: str,
+        on_replaced: Callable[[], None] = lambda: None,
+        *,
+        idle: float = 1.0,
+        patience: float = 30.0,
+        run_fragments: int = 10_000,
+        run_seconds: float = 60.0,
+    ) -> None:
+        self.idle, self.patience = idle, patience
+        self.run_fragments, self.run_seconds = run_fragments, run_seconds
         self._kept = _KeptStore(path, on_replaced)
         self._waiting: deque[_Request] = deque()
         self._characters = 0
@@ -251,7 +261,7 @@ class Writer:
             while not self._waiting:
                 if self._closing:
                     return None
-                if not self._changed.wait(IDLE):
+                if not self._changed.wait(self.idle):
                     return []
             group, ids = list[_Request](), set[str]()
             while self._waiting:
@@ -317,7 +327,8 @@ class Writer:
             for fragments, (_, there) in zip(new, known, strict=True):
                 for _ in take_in(held, fragments, there):
                     pass
-            ends = held.run.added >= RUN_FRAGMENTS or begin - held.run.began > RUN_SECONDS
+            lasted = begin - held.run.began
+            ends = held.run.added >= self.run_fragments or lasted > self.run_seconds
             self._kept.commit(count, ends)
             self._rate = count / (time.perf_counter() - begin)
         last = store.last_run
@@ -352,7 +363,7 @@ class Writer:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[Store]:
         """The store with its lock, after waiting for it."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + self.patience
         while True:
             try:
                 store = self._kept.take()

@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,10 +72,12 @@ def client(store: Path) -> Iterator[TestClient]:
 
 
 @contextlib.contextmanager
-def running(app: ASGIApp, on_stop: Callable[[], None] = lambda: None) -> Iterator[str]:
+def running(
+    app: ASGIApp, on_stop: Callable[[], None] = lambda: None, **limits: Any
+) -> Iterator[str]:
     """A real server of an application; gives its address, such as `http://127.0.0.1:43210/`."""
     with listen("127.0.0.1", 0) as listening:
-        server = Server(app, on_stop)
+        server = Server(app, on_stop, **limits)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:

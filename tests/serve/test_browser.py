@@ -29,11 +29,10 @@ from kbforge.jobs.update import add_fragments
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge_serve.app import application
-from kbforge_serve.quality import Quality
 from kbforge_serve.security import Access
-from kbforge_serve.server import Server, address_of, listen
 from kbforge_serve.service import Service
 from tests.browsing import NEEDS_CHROMIUM, chromium
+from tests.serve.conftest import running
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -50,15 +49,8 @@ LOOKS = [
 def served(store: Path, access: Access | None = None) -> Iterator[str]:
     """The address of a server over a store, without a slash at its end."""
     service = Service(str(store))
-    with listen("127.0.0.1", 0) as listening:
-        server = Server(application(service, access), service.feed.stop)
-        thread = threading.Thread(target=server.run, args=([listening],))
-        thread.start()
-        try:
-            yield address_of(listening).rstrip("/")
-        finally:
-            server.stop()
-            thread.join()
+    with running(application(service, access), service.feed.stop) as address:
+        yield address.rstrip("/")
 
 
 @pytest.fixture(scope="module")
@@ -389,18 +381,13 @@ def check(page: Page) -> None:
 
 
 def test_a_page_shows_what_was_under_way_once_it_is_there(
-    mentions: Path, opened: Callable[..., Page], monkeypatch: pytest.MonkeyPatch
+    mentions: Path, opened: Callable[..., Page]
 ) -> None:
-    go, scores = threading.Event(), Quality._scores
-
-    def slow(self: Quality, store: Store) -> Any:
-        assert go.wait(60)
-        return scores(self, store)
-
-    monkeypatch.setattr(Quality, "_scores", slow)
-    with served(mentions) as address:
+    go, service = threading.Event(), Service(str(mentions))
+    service.computations.get("first", (), lambda _: go.wait(60), 0.0)  # one is computed at a time
+    with running(application(service), service.feed.stop) as address:
         page = opened()
-        page.goto(f"{address}/quality")
+        page.goto(f"{address}quality")
         page.get_by_text("Computing scores.").wait_for()
         go.set()
         page.get_by_text("Computing scores.").wait_for(state="detached")

@@ -20,9 +20,10 @@ import pytest
 
 from kbforge.store.database import Database
 from kbforge.store.store import Store
-from kbforge_serve import security
+from kbforge_serve.app import application
 from kbforge_serve.service import Service
 from tests.cli.driving import PROGRAM
+from tests.serve.conftest import running
 
 NEW = {"id": "new", "properties": {"name": ["Olga Newman"]}}
 SECONDS = 120.0
@@ -102,10 +103,12 @@ def connected(address: str) -> socket.socket:
     return socket.create_connection((place.hostname, place.port), timeout=SECONDS)
 
 
-def test_slow_clients_keep_nobody_waiting(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(security, "_SILENCE", 0.5)
+def test_slow_clients_keep_nobody_waiting(service: Service) -> None:
+    app = application(service)
+    app.silence = 0.5
     head = b"POST /api/fragments HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n"
     with contextlib.ExitStack() as stack:
+        address = stack.enter_context(running(app, service.feed.stop))
         half = [stack.enter_context(connected(address)) for _ in range(40)]
         for one in half:
             one.sendall(head)  # the headers never end

@@ -219,8 +219,7 @@ def test_models_forget_what_they_were_asked(
     with readers.store() as store:
         fit = readers.models(store)[0]
     monkeypatch.setattr(type(fit.models.likelihood), "forget", lambda self: forgot.append(self))
-    monkeypatch.setattr("kbforge_serve.readers._MOST_SCORED", 3)
-    for _ in range(6):
+    for _ in range(10_000):
         with readers.scoring(), readers.scoring():
             pass
     assert len(forgot) == 2

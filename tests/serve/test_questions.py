@@ -18,8 +18,8 @@ from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store
-from kbforge_serve import questions as module
 from kbforge_serve.answers import Facts
+from kbforge_serve.questions import Questions
 from kbforge_serve.service import Service
 from tests.people import people
 from tests.serve.said import Said
@@ -170,9 +170,8 @@ def test_a_pair_that_nobody_was_asked_about_can_be_decided(path: str, asks: Any)
     assert pair(question(asks)) == pair(asked)
 
 
-def test_memory_is_bounded(path: str, asks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded(path: str, asks: Any) -> None:
     most = asks.next()["left"]
-    monkeypatch.setattr(module, "MOST_SUBPROBLEMS", 2)
     service = Service(path)
-    assert service.questions.next().left <= 2 < most
+    assert Questions(service.readers, service.writer, most=2).next().left <= 2 < most
     service.close()

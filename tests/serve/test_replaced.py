@@ -21,7 +21,6 @@ from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.store.database import Database, log_of
 from kbforge.store.store import Store
-from kbforge_serve import writer as writing
 from kbforge_serve.app import application
 from kbforge_serve.service import Service
 from tests.people import people
@@ -114,8 +113,10 @@ def ids(path: Path) -> set[str]:
 
 
 @contextmanager
-def served(store: Path, helpers: int = 0) -> Iterator[TestClient]:
-    app = application(Service(str(store), helpers=helpers))
+def served(store: Path, helpers: int = 0, idle: float = 1.0) -> Iterator[TestClient]:
+    service = Service(str(store), helpers=helpers)
+    service.writer.idle = idle
+    app = application(service)
     with TestClient(app, "http://localhost", raise_server_exceptions=False) as made:
         yield made
 
@@ -158,11 +159,10 @@ def test_another_store_in_its_place_is_read_and_written(
 
 
 def test_what_was_acknowledged_stays_in_the_file_that_was_moved_away(
-    store: Path, other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, other: Path, tmp_path: Path
 ) -> None:
     away = tmp_path / "away.sqlite"
-    monkeypatch.setattr(writing, "IDLE", 1e6)
-    with served(store) as client:
+    with served(store, idle=1e6) as client:
         added(client, NEW[:3])
         assert log_of(str(store)).stat().st_size
         store.rename(away)
@@ -246,9 +246,8 @@ def test_who_follows_hears_that_an_older_copy_is_there(store: Path, tmp_path: Pa
 
 
 def test_nobody_is_answered_500_while_files_come_and_go(
-    store: Path, made_other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Path, made_other: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(writing, "IDLE", 0.05)
     copies = [Path(shutil.copy(store, tmp_path / "mine.sqlite")), made_other]
     theirs = ({x.id for x in PEOPLE}, {f"other-{x.id}" for x in OTHERS})
     stop, wrong, seen = threading.Event(), list[str](), set[int]()
@@ -275,7 +274,7 @@ def test_nobody_is_answered_500_while_files_come_and_go(
                 wrong.append(f"adding: {answer.status_code} {answer.text[:300]}")
             at += 1
 
-    with served(store) as client:
+    with served(store, idle=0.05) as client:
         client.get("/api/search?q=ann")
         threads = [threading.Thread(target=read, args=(n,)) for n in (0, 5)]
         threads.append(threading.Thread(target=write))

@@ -305,8 +305,7 @@ def test_a_request_of_two_lengths_is_refused(guarded: TestClient) -> None:
         assert refused.headers["connection"] == "close"
 
 
-def test_a_slow_body_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(security, "_SILENCE", 0.01)
+def test_a_slow_body_is_ended() -> None:
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -323,14 +322,12 @@ def test_a_slow_body_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
         "query_string": b"",
         "headers": [(b"host", b"localhost"), (b"content-length", b"10")],
     }
-    asyncio.run(Guard(ECHO, Access())(scope, receive, send))
+    asyncio.run(Guard(ECHO, Access(), silence=0.01)(scope, receive, send))
     assert sent[0]["status"] == 408
 
 
-def test_who_sends_too_much_at_once_is_asked_to_come_again(
-    guarded: TestClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(security, "MOST_HELD", 100)
+def test_who_sends_too_much_at_once_is_asked_to_come_again() -> None:
+    guarded = TestClient(Guard(ECHO, Access(), most_held=100), "http://localhost")
     for _ in range(3):  # what was answered is held no more
         assert guarded.post("/api/x", content=b"x" * 100).status_code == 200
     refused = guarded.post("/api/x", content=b"x" * 101)
@@ -386,9 +383,7 @@ def test_errors_name_files_without_their_folders(store: Path) -> None:
             assert "my data" not in answer.text
 
 
-def test_an_unexpected_error_shows_no_traceback(
-    store: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_shows_no_traceback(store: Path) -> None:
     app = application(Service(str(store)))
 
     @app.app.get("/api/broken")  # type: ignore[attr-defined, untyped-decorator]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import threading
 import time
@@ -20,9 +21,8 @@ from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of, undo
 from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import erase
-from kbforge.jobs.update import add_fragments, known_in, take_in
+from kbforge.jobs.update import add_fragments, take_in
 from kbforge.jobs.views import entities_of
-from kbforge.store import database
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge_serve import writer as writing
@@ -122,17 +122,15 @@ def test_a_refused_request_takes_no_other_with_it(
     path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Fragment(FIRST[0].id, {"name": ("somebody else",)})
-    begin = threading.Event()
-    monkeypatch.setattr(writing, "known_in", _after(begin, known_in))
     monkeypatch.setattr(writing, "take_in", _failing_at(MORE[12].id, take_in))
-    futures = [
-        writer.add([MORE[0]]),
-        writer.add(MORE[1:5]),
-        writer.add([MORE[5], other]),
-        writer.add(MORE[10:15]),
-        writer.add(MORE[20:25]),
-    ]
-    begin.set()
+    with Database(path, write=True):
+        futures = [
+            writer.add([MORE[0]]),
+            writer.add(MORE[1:5]),
+            writer.add([MORE[5], other]),
+            writer.add(MORE[10:15]),
+            writer.add(MORE[20:25]),
+        ]
     with pytest.raises(DuplicateError, match="with other content"):
         done(futures[2])
     with pytest.raises(RuntimeError, match="no score"):
@@ -140,14 +138,6 @@ def test_a_refused_request_takes_no_other_with_it(
     added = [*MORE[:5], *MORE[20:25]]
     assert [done(futures[k])["added"] for k in (0, 1, 4)] == [1, 4, 5]
     assert ids(path) == {x.id for x in [*FIRST, *added]}
-
-
-def _after(begin: threading.Event, act: object) -> object:
-    def waits(*given: object) -> object:
-        begin.wait(10)
-        return act(*given)  # type: ignore[operator]
-
-    return waits
 
 
 def _failing_at(id: str, act: object) -> object:
@@ -175,9 +165,7 @@ def test_requests_with_a_fault_are_sentences(writer: Writer) -> None:
     assert done(writer.add(MORE))["added"] == len(MORE)
 
 
-def test_the_command_line_writes_beside_it(
-    path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_writes_beside_it(path: str, writer: Writer) -> None:
     done(writer.add(MORE[:10]))
     add_fragments(path, MORE[10:20], RunOptions())
     done(writer.add(MORE[20:30]))
@@ -189,12 +177,11 @@ def test_the_command_line_writes_beside_it(
     assert ids(path) == {x.id for x in PEOPLE if x != MORE[0]}
     with Database(path) as opened:
         assert opened.examined()[1] == []
-    monkeypatch.setattr(database, "_TURN", 0.0)
-    monkeypatch.setattr(writing, "PATIENCE", 0.2)
+    writer.patience = 0.2
     with Database(path, write=True):
         with pytest.raises(BusyError, match="another kbforge command is writing it"):
             done(writer.add(MORE[:1]))
-        monkeypatch.setattr(writing, "PATIENCE", 30.0)
+        writer.patience = 30.0
         waits = writer.add(MORE[:1])
     assert done(waits)["added"] == 1
 
@@ -209,33 +196,27 @@ def test_a_store_that_was_removed_is_not_written(path: str, writer: Writer) -> N
     assert done(writer.add(MORE[1:2]))["fragments"] == len(FIRST) + 2
 
 
-def test_too_much_is_refused_and_what_waits_is_written_at_the_end(
-    path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "MOST_WAITING", 5)
-    served, begin = Writer(path), threading.Event()
-    monkeypatch.setattr(writing, "known_in", _after(begin, known_in))
-    waiting: list[Future[Any]] = []
-    with pytest.raises(BusyError, match="too much waits") as refused:
-        waiting.extend(served.add([x]) for x in MORE)
-    assert refused.value.seconds >= 1
-    assert 5 <= len(waiting) <= 6
-    begin.set()
+def test_too_much_is_refused_and_what_waits_is_written_at_the_end(path: str) -> None:
+    served, waiting = Writer(path), list[Future[Any]]()
+    with Database(path, write=True):
+        with pytest.raises(BusyError, match="too much waits") as refused:
+            waiting.extend(served.add([x]) for x in itertools.cycle(MORE))
+        assert refused.value.seconds >= 1
+        assert 0 <= len(waiting) - writing.MOST_WAITING <= len(MORE)  # a group has left
     served.close()
     with pytest.raises(BusyError, match="is stopping"):
         served.add(MORE[-1:])
-    assert sum(done(one)["added"] for one in waiting) == len(waiting)
+    added = min(len(waiting), len(MORE))
+    assert sum(done(one)["added"] for one in waiting) == added
     with Database(path) as opened:
         store = Store(opened)
-        assert store.n_fragments == len(FIRST) + len(waiting)
+        assert store.n_fragments == len(FIRST) + added
         assert all(run.finished for run in store.runs())
         assert not store.has_stale
 
 
-def test_a_run_ends_after_enough_fragments(
-    path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "RUN_FRAGMENTS", 10)
+def test_a_run_ends_after_enough_fragments(path: str) -> None:
+    writer = Writer(path, run_fragments=10)
     for at in range(0, 40, 4):
         done(writer.add(MORE[at : at + 4]))
     writer.close()
@@ -245,17 +226,13 @@ def test_a_run_ends_after_enough_fragments(
     assert all(run.finished for run in runs)
 
 
-def test_a_request_that_was_given_up_is_not_written(
-    path: str, writer: Writer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begin = threading.Event()
-    monkeypatch.setattr(writing, "known_in", _after(begin, known_in))
-    first = writer.add(MORE[:1])
-    while not first.running():
-        pass
-    second, third = writer.add(MORE[1:2]), writer.add(MORE[2:3])
-    assert second.cancel()
-    begin.set()
+def test_a_request_that_was_given_up_is_not_written(path: str, writer: Writer) -> None:
+    with Database(path, write=True):
+        first = writer.add(MORE[:1])
+        while not first.running():
+            pass
+        second, third = writer.add(MORE[1:2]), writer.add(MORE[2:3])
+        assert second.cancel()
     assert done(third)["fragments"] == len(FIRST) + 2
 
 
@@ -263,25 +240,19 @@ BATCHES = [MORE[at : at + 3] for at in range(0, len(MORE), 3)]
 
 
 def _add_batches(path: str, acknowledge: Callable[[int], object]) -> None:
-    served = Writer(path)
+    served = Writer(path, idle=1e6, run_seconds=1e6)  # runs do not end by the clock
     for batch in BATCHES:
         acknowledge(done(served.add(batch))["added"])
     served.close()
 
 
 def _child(path: str, acknowledged: Connection) -> None:
-    writing.IDLE = writing.RUN_SECONDS = 1e6
     _add_batches(path, acknowledged.send)
 
 
-def test_what_was_acknowledged_outlives_a_kill(
-    base: Path, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_acknowledged_outlives_a_kill(base: Path, path: str, tmp_path: Path) -> None:
     whole = str(shutil.copy(base, tmp_path / "whole.sqlite"))
-    with monkeypatch.context() as patched:  # runs end by the clock neither here nor there
-        patched.setattr(writing, "IDLE", 1e6)
-        patched.setattr(writing, "RUN_SECONDS", 1e6)
-        _add_batches(whole, lambda _: None)
+    _add_batches(whole, lambda _: None)
     for acknowledged in (2, 9, len(BATCHES)):
         here, there = PROCESSES.Pipe()
         child = PROCESSES.Process(target=_child, args=(path, there))
@@ -318,10 +289,9 @@ def test_commands_have_their_turn_while_fragments_come(path: str, writer: Writer
 def test_confidence_is_told_when_nothing_waits(
     base: Path, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "IDLE", 0.05)
     monkeypatch.setattr(writing, "_AT_ONCE", 1)
     other = str(shutil.copy(base, tmp_path / "other.sqlite"))
-    served = Writer(path)
+    served = Writer(path, idle=0.05)
     done(served.add(MORE))
     done(served.honour(False, A, B))
     with Database(path) as opened:

@@ -25,7 +25,6 @@ from kbforge.jobs.update import add_fragments
 from kbforge.store.changes import changes
 from kbforge.store.database import Database, log_of
 from kbforge.store.store import Store
-from kbforge_serve import writer
 from kbforge_serve.app import application
 from kbforge_serve.service import Service
 from tests.following import Content, Follower, Happenings, content, differences, lines_of
@@ -44,7 +43,6 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    writer.IDLE = 0.05
     for often, run in (("event", alone), ("pair of events", followed)):
         begin = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
@@ -82,8 +80,10 @@ def followed(path: str, events: int, seed: int) -> tuple[dict[str, int], str]:
     other.start()
     rng, counts = random.Random(seed), dict[str, int]()
     near, far = Follower(), Follower()
+    service = Service(path)
+    service.writer.idle = 0.05
     try:
-        with TestClient(application(Service(path)), "http://localhost") as client:
+        with TestClient(application(service), "http://localhost") as client:
             for number in range(0, events, 2):
                 here.send(True)
                 said = _request(client, path, rng)

@@ -276,12 +276,15 @@ def missing(store: Path, ids: Sequence[str]) -> int:
 
 def serve(store: str, port: str) -> None:
     """Be the server; runs end by their fragments alone."""
-    from kbforge.cli.main import main as command
-    from kbforge_serve import writer
+    from kbforge_serve.app import application
+    from kbforge_serve.server import listen
+    from kbforge_serve.server import serve as run
+    from kbforge_serve.service import Service
 
-    writer.IDLE = writer.RUN_SECONDS = _NEVER
-    sys.argv = ["kbforge", "serve", store, "--port", port]
-    command()
+    service = Service(store, helpers=2)
+    service.writer.idle = service.writer.run_seconds = _NEVER
+    with listen("127.0.0.1", int(port)) as listening:
+        run(application(service), listening, service.feed.stop)
 
 
 if __name__ == "__main__":
