@@ -140,8 +140,8 @@ def figures_of(rows: Iterable[tuple[str, str]]) -> Table:
 
 
 @contextlib.contextmanager
-def working(doing: str) -> Iterator[Callable[[str], None]]:
-    """Show a spinner on a terminal, and a line every ten seconds elsewhere.
+def working(doing: str, every: float = EVERY) -> Iterator[Callable[[str], None]]:
+    """Show a spinner on a terminal, and a line `every` so many seconds elsewhere.
 
     Yields a function that sets the text of the current work.
     """
@@ -160,7 +160,7 @@ def working(doing: str) -> Iterator[Callable[[str], None]]:
         doing = work
 
     def repeat() -> None:
-        while not ended.wait(EVERY):
+        while not ended.wait(every):
             note(f"{doing}: {lasting(time.monotonic() - begin)} so far")
 
     thread = threading.Thread(target=repeat, daemon=True)  # one stage may take minutes
@@ -299,12 +299,12 @@ def stoppable() -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def following(
-    check: Callable[[], None] | None = None,
+    check: Callable[[], None] | None = None, every: float = EVERY
 ) -> Iterator[tuple[OnStep, OnStage]]:
     """Show the progress of a clustering: the stages before the first step, then a bar.
 
     Yields functions for the run to call: after a step, and at the start of each stage before.
-    `check`, from `stoppable`, is called before each step.
+    `check`, from `stoppable`, is called before each step; `every` is as for `working`.
     """
     begin = time.monotonic()
     shown = -math.inf
@@ -313,7 +313,7 @@ def following(
     told = False
     with contextlib.ExitStack() as stack:
         before = stack.enter_context(contextlib.ExitStack())
-        name = before.enter_context(working("preparing"))
+        name = before.enter_context(working("preparing", every))
 
         def on_stage(stage: Stage) -> None:
             name(f"{stage.doing} ({stage.number} of {stage.of})")

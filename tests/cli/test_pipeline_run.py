@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import re
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import pytest
-import typer
 
 from kbforge import registry
 from kbforge.cli.recipe import run_pipeline
 from kbforge.errors import KBForgeError, UsageError
+from kbforge.version import __version__
+from tests.registry.distributions import Distribution, forget
 
 PIPELINE = """
 [[step]]
@@ -30,67 +32,28 @@ output = "out/upper.txt"
 set = ["x.extra=c.txt"]
 
 [[step]]
-verb = "show"
+verb = "tell"
 args = ["out/upper.txt"]
 """
 
-Output = Annotated[str, typer.Option("--output", "-o")]
+
+SOURCE = Path(__file__).with_name("toy_verbs.py").read_text()
+VERBS = {name: f"toy_verbs:{name}" for name in ("join", "upper", "tell", "leave")}
+TOYS = Distribution("toy-verbs", "1.0", {"kbforge.commands": VERBS}, {"toy_verbs": SOURCE})
 
 
 @pytest.fixture
-def verbs(monkeypatch):
-    """Toy verbs in the registry; the returned list records their calls."""
-    calls: list[str] = []
-    apps: dict[str, typer.Typer] = {}
-
-    def verb(function):
-        app = typer.Typer(add_completion=False)
-        app.command()(function)
-        apps[function.__name__] = app
-        return function
-
-    @verb
-    def join(files: list[str], output: Output, sep: str = "") -> None:
-        calls.append("join")
-        Path(output).write_text(sep.join(Path(file).read_text() for file in files))
-
-    @verb
-    def upper(
-        file: str,
-        output: Output,
-        settings: Annotated[list[str] | None, typer.Option("--set")] = None,
-        log: str = "",
-    ) -> None:
-        calls.append("upper")
-        text = Path(file).read_text()
-        if "fail" in text:
-            raise KBForgeError("the text says fail")
-        if "stop" in text:
-            raise KeyboardInterrupt
-        if "exit" in text:
-            raise typer.Exit(3)
-        if "disk" in text:
-            raise OSError(28, "No space left on device", "disk")
-        if log:
-            Path(log).write_text("log")
-        Path(output).write_text(text.upper())
-
-    @verb
-    def show(file: str) -> None:
-        calls.append("show")
-        print(Path(file).read_text())
-        sys.stdout.buffer.write("bytes: é\n".encode())
-        if "LOUD" in Path(file).read_text():
-            print("x" * (1 << 19))
-
-    @verb
-    def forget(file: str, output: Output) -> None:
-        calls.append("forget")
-
-    real_load, real_find = registry.load, registry.find
-    monkeypatch.setattr(registry, "load", lambda k, n: apps[n] if n in apps else real_load(k, n))
-    monkeypatch.setattr(registry, "find", lambda k, n: real_find(k, "load" if n in apps else n))
-    return calls
+def verbs(tmp_path_factory, monkeypatch):
+    """The toy verbs are installed; gives the list of their calls."""
+    installed = tmp_path_factory.mktemp("installed")
+    TOYS.write(installed)
+    monkeypatch.syspath_prepend(str(installed))
+    monkeypatch.delitem(sys.modules, "toy_verbs", raising=False)
+    forget(registry)
+    yield importlib.import_module("toy_verbs").CALLS
+    monkeypatch.undo()
+    del sys.modules["toy_verbs"]
+    forget(registry)
 
 
 @pytest.fixture
@@ -114,8 +77,12 @@ def run(folder, verbs):
     return runner
 
 
+FULL = (
+    r'the command "\w+" of toy-verbs 1.0 failed at toy_verbs.py:\d+: '
+    r"OSError: \[Errno 28\] No space left on device: 'disk'"
+)
 NEW = "it has not succeeded yet"
-SKIPPED = {"join": "skipped", "upper": "skipped", "show": "skipped"}
+SKIPPED = {"join": "skipped", "upper": "skipped", "tell": "skipped"}
 
 
 def edit(folder, old, new):
@@ -126,8 +93,8 @@ def edit(folder, old, new):
 
 
 def test_first_run_runs_all_and_second_none(run, folder, verbs, capfd):
-    assert run() == {"join": NEW, "upper": NEW, "show": NEW}
-    assert verbs == ["join", "upper", "show"]
+    assert run() == {"join": NEW, "upper": NEW, "tell": NEW}
+    assert verbs == ["join", "upper", "tell"]
     assert (folder / "out/upper.txt").read_text() == "AB"
     assert run() == SKIPPED
     assert verbs == []
@@ -148,10 +115,10 @@ def test_changed_input_runs_its_readers_only(run, folder):
     assert run() == {
         "join": "input a.txt changed",
         "upper": changed,
-        "show": "input out/upper.txt changed",
+        "tell": "input out/upper.txt changed",
     }
     (folder / "c.txt").write_text("other")  # named inside a --set
-    assert run() == {"join": "skipped", "upper": "input c.txt changed", "show": "skipped"}
+    assert run() == {"join": "skipped", "upper": "input c.txt changed", "tell": "skipped"}
 
 
 def test_touching_changes_nothing_and_equal_bytes_stop_the_chain(run, folder):
@@ -162,7 +129,7 @@ def test_touching_changes_nothing_and_equal_bytes_stop_the_chain(run, folder):
     assert run() == {
         "join": "input a.txt changed",
         "upper": "input out/deep/joined.txt changed",
-        "show": "skipped",
+        "tell": "skipped",
     }
 
 
@@ -175,7 +142,7 @@ def test_missing_and_modified_outputs_are_made_again(run, folder):
     assert (folder / "out/upper.txt").read_text() == "AB"
 
 
-def test_changed_options_version_and_inputs(run, folder, monkeypatch):
+def test_changed_options_version_and_inputs(run, folder):
     run()
     edit(folder, '[step.options]\noutput = "out/d', '[step.options]\nsep = "-"\noutput = "out/d')
     assert run()["join"] == "sep changed"
@@ -185,23 +152,25 @@ def test_changed_options_version_and_inputs(run, folder, monkeypatch):
     assert run()["upper"] == "input c.txt is missing"
     (folder / "c.txt").write_text("back")
     assert run()["upper"] == "input c.txt is new"
-    monkeypatch.setattr("kbforge.cli.recipe.__version__", "9.9")
-    assert run()["show"].endswith("became kbforge 9.9")
+    (info,) = Path(sys.path[0]).glob("toy_verbs-*")
+    (info / "METADATA").write_text((info / "METADATA").read_text().replace("1.0", "9.9"))
+    forget(registry)
+    assert f"toy-verbs 1.0 on kbforge {__version__} became toy-verbs 9.9" in run()["tell"]
 
 
 def test_force_only_from_and_dry_run(run, folder, verbs):
     assert run(dry_run=True) == {
         "join": NEW,
         "upper": 'input out/deep/joined.txt comes from step "join"',
-        "show": 'input out/upper.txt comes from step "upper"',
+        "tell": 'input out/upper.txt comes from step "upper"',
     }
     assert verbs == []
     assert not (folder / "out").exists()
     run()
     assert run(force=True) == dict.fromkeys(SKIPPED, "forced")
     assert run(only="upper", force=True) == {"upper": "forced"}
-    assert run(first="upper") == {"upper": "skipped", "show": "skipped"}
-    with pytest.raises(UsageError, match=r'--only: there is no step "x"; steps: join, upper, show'):
+    assert run(first="upper") == {"upper": "skipped", "tell": "skipped"}
+    with pytest.raises(UsageError, match=r'--only: there is no step "x"; steps: join, upper, tell'):
         run(only="x")
     with pytest.raises(UsageError, match="exclude each other"):
         run(only="join", first="join")
@@ -220,7 +189,7 @@ def test_what_is_too_long_to_repeat_is_printed_by_running(run, folder, capfd):
     (folder / "a.txt").write_text("loud")
     run()
     capfd.readouterr()
-    assert run() == {**SKIPPED, "show": "it printed too much to repeat"}
+    assert run() == {**SKIPPED, "tell": "it printed too much to repeat"}
     assert len(capfd.readouterr().out) > (1 << 19)
 
 
@@ -229,20 +198,21 @@ def test_what_is_too_long_to_repeat_is_printed_by_running(run, folder, capfd):
     [
         ("fail", "the text says fail", 1),
         ("exit", "kbforge upper ended with exit code 3", 3),
-        ("disk", "disk: no space left on device", 1),
+        ("disk", FULL, 1),
     ],
 )
 def test_a_failed_step_stops_and_the_next_run_resumes(run, folder, verbs, text, said, code):
     (folder / "a.txt").write_text(text)
     with pytest.raises(KBForgeError) as caught:
         run()
-    assert str(caught.value) == f'{folder / "pipeline.toml"}: step "upper": {said}'
+    where = re.escape(f'{folder / "pipeline.toml"}: step "upper": ')
+    assert re.fullmatch(where + said, str(caught.value))
     assert caught.value.exit_code == code
     assert verbs == ["join", "upper"]
     (folder / "a.txt").write_text("a")
     (folder / "b.txt").write_text("b")
     (folder / "out/deep/joined.txt").write_text("repaired")
-    assert run() == {"join": "input a.txt changed", "upper": NEW, "show": NEW}
+    assert run() == {"join": "input a.txt changed", "upper": NEW, "tell": NEW}
 
 
 def test_a_step_that_failed_after_success_runs_again(run, folder):
@@ -251,7 +221,7 @@ def test_a_step_that_failed_after_success_runs_again(run, folder):
     with pytest.raises(KBForgeError):
         run()
     (folder / "a.txt").write_text("a")
-    assert run() == {"join": "input a.txt changed", "upper": NEW, "show": "skipped"}
+    assert run() == {"join": "input a.txt changed", "upper": NEW, "tell": "skipped"}
 
 
 def test_interrupt_passes_through_and_resumes(run, folder, verbs):
@@ -266,7 +236,7 @@ def test_interrupt_passes_through_and_resumes(run, folder, verbs):
 
 def test_wrong_usage_of_a_verb_names_step_and_help(run, folder):
     edit(folder, 'args = ["out/upper.txt"]', "args = []")
-    with pytest.raises(KBForgeError, match=r'"show": Missing argument.*see kbforge show --help'):
+    with pytest.raises(KBForgeError, match=r'"tell": Missing argument.*see kbforge tell --help'):
         run()
 
 
@@ -290,7 +260,7 @@ def test_a_file_that_a_step_makes_beside_its_output_is_an_output(run, folder):
 
 
 def test_a_step_that_does_not_write_its_output_failed(run, folder):
-    edit(folder, 'verb = "upper"', 'verb = "forget"')
+    edit(folder, 'verb = "upper"', 'verb = "leave"')
     edit(folder, 'set = ["x.extra=c.txt"]', "")
     with pytest.raises(KBForgeError, match=r"succeeded, but out/upper.txt is missing"):
         run()

@@ -174,11 +174,8 @@ def _keep(name: str, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.name)
-def test_the_good_files_are_good(good, tmp_path, monkeypatch, reader):
+def test_the_good_files_are_good(good, tmp_path, monkeypatch, program, reader):
     """Else the damaged ones would be refused for another reason."""
     monkeypatch.chdir(good)
     given = put(reader, good, tmp_path, (good / reader.file).read_bytes())
-    monkeypatch.setattr(sys, "argv", ["kbforge", *reader.arguments(given)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert not ended.value.code
+    assert program(*reader.arguments(given)).code == 0

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from kbforge.errors import KBForgeError
-from kbforge.store.database import Database
+from kbforge.store.database import SMALL, Database
 from tests.store.dump import dump
 
 
@@ -15,6 +15,13 @@ def copied(store: Path | str, to: Path) -> Path:
     """Copy the file alone, in another process: one that closes a file loses its locks on it."""
     subprocess.run(["cp", store, to], check=True)
     return to
+
+
+def enlarge(store: Path | str) -> None:
+    """Give a store so many free pages that it is verified where it is read, as large ones are."""
+    with Database(str(store), write=True) as database:
+        database.connection.execute(f"CREATE TABLE filler AS SELECT zeroblob({SMALL})")
+        database.connection.execute("DROP TABLE filler")
 
 
 def require_whole_copy(store: Path | str) -> None:

@@ -16,7 +16,7 @@ from kbforge.store.backup import backup
 from kbforge.store.database import Database
 from tests.jobs.killing import dies_at
 from tests.program import Run
-from tests.store.copies import require_honest_copy, require_whole_copy
+from tests.store.copies import enlarge, require_honest_copy, require_whole_copy
 from tests.store.dump import dump
 from tests.store.fixtures.version_1 import stored
 from tests.store.test_database import put
@@ -188,10 +188,8 @@ def test_a_backup_replaces_nothing_but_a_store(path: Path, tmp_path: Path, repla
         backup(str(path), str(tmp_path / "copy.sqlite"), replace)
 
 
-def test_a_backup_of_a_damaged_store_is_none(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kbforge.store.database.SMALL", 0)
+def test_a_backup_of_a_damaged_store_is_none(path: Path, tmp_path: Path) -> None:
+    enlarge(path)
     with Database(str(path), write=True) as database:
         database.connection.execute("UPDATE fragment SET place = 99 WHERE number = 3")
     with pytest.raises(Exception, match=rf"{path.name} is damaged: the row 3 of fragment"):

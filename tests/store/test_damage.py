@@ -30,6 +30,7 @@ from kbforge.store.store import Store
 from kbforge.store.tables import COLUMNS, change_rows
 from tests.people import people
 from tests.program import Run
+from tests.store.copies import enlarge
 from tests.store.fixtures.version_1 import NAMES, stored
 from tests.store.verbs import READING, VERBS, answer, ending, fresh
 
@@ -150,7 +151,7 @@ def flips_of(path: Path, count: int, seed: int) -> list[int]:
 
 @pytest.mark.slow
 def test_a_flipped_bit_in_a_large_store_changes_no_answer(
-    large: Path, tmp_path: Path, program: Run, monkeypatch: pytest.MonkeyPatch
+    large: Path, tmp_path: Path, program: Run
 ) -> None:
     store, gold = tmp_path / "kb.sqlite", tmp_path / "gold.jsonl"
     places = {"STORE": store, "GOLD": gold}
@@ -158,7 +159,7 @@ def test_a_flipped_bit_in_a_large_store_changes_no_answer(
         write_fragments(Store(database).fragments(), gold)
     asked = asked_of(large)
     if not SOAK:
-        monkeypatch.setattr("kbforge.store.database.SMALL", 0)
+        enlarge(large)
     fresh(large, store)
     expected = {verb: answer(program, command, places) for verb, command in asked.items()}
     assert [verb for verb, (code, _) in expected.items() if code] == []
@@ -200,10 +201,8 @@ def test_a_missing_row_is_noticed(table: str, path: Path) -> None:
         Database(str(path))
 
 
-def test_a_large_store_is_verified_where_it_is_read(
-    path: Path, program: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kbforge.store.database.SMALL", 0)
+def test_a_large_store_is_verified_where_it_is_read(path: Path, program: Run) -> None:
+    enlarge(path)
     with Database(str(path), write=True) as database:
         database.connection.execute("UPDATE fragment SET line = replace(line, 'Bria', 'Bris')")
     for verb in ("export", "show --fragment", "refit", "check"):

@@ -16,6 +16,7 @@ from kbforge.store.database import Database
 from kbforge.store.tables import create_tables
 from tests.people import people
 from tests.program import Run
+from tests.store.copies import enlarge
 from tests.store.fixtures.version_1 import stored
 from tests.store.test_database import made, put
 
@@ -56,11 +57,9 @@ def test_a_store_is_the_file_of_its_name(
     )
 
 
-def test_damage_in_a_file_of_any_name_is_a_sentence(
-    tmp_path: Path, program: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("kbforge.store.database.SMALL", 0)
+def test_damage_in_a_file_of_any_name_is_a_sentence(tmp_path: Path, program: Run) -> None:
     store = stored("records", tmp_path / os.fsdecode(b"\xff.sqlite"))
+    enlarge(store)
     with Database(str(store), write=True) as database:
         database.connection.execute("UPDATE fragment SET line = replace(line, 'Bria', 'Bris')")
     program("export", store, "-o", "-").require_refusal(r"\udcff.sqlite is damaged: the row", 1)
