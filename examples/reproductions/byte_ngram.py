@@ -86,11 +86,15 @@ class ByteNgram:
 
     @classmethod
     def trained(
-        cls, grammar: Grammar, sets: Iterable[Sequence[Fragment]], order: int = ORDER
+        cls,
+        grammar: Grammar,
+        sets: Iterable[Sequence[Fragment]],
+        order: int = ORDER,
+        at_once: int = _COUNTED_AT_ONCE,
     ) -> Self:
-        """A model of the texts of sets."""
+        """A model of the texts of sets; about `at_once` tokens are counted at a time."""
         texts = ByteTexts(grammar)
-        return cls(texts, _count(texts, sets, order), order)
+        return cls(texts, _count(texts, sets, order, at_once), order)
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> Floats:
         """The nats of each set's text, below zero, [len(clusters)]."""
@@ -143,7 +147,9 @@ def _grams(texts: Sequence[Ints], order: int, vocabulary: int) -> Ints:
     return np.asarray(grams[tokens[order - 1 :] != START])
 
 
-def _count(texts: ByteTexts, sets: Iterable[Sequence[Fragment]], order: int) -> tuple[Ints, Ints]:
+def _count(
+    texts: ByteTexts, sets: Iterable[Sequence[Fragment]], order: int, at_once: int
+) -> tuple[Ints, Ints]:
     """The different grams of full length, sorted, and how often each occurs."""
     counts = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     waiting: list[Ints] = []
@@ -151,7 +157,7 @@ def _count(texts: ByteTexts, sets: Iterable[Sequence[Fragment]], order: int) -> 
     for fragments in sets:
         waiting.append(texts.read(fragments)[0])
         n_waiting += len(waiting[-1])
-        if n_waiting >= _COUNTED_AT_ONCE:
+        if n_waiting >= at_once:
             counts = _with(counts, _grams(waiting, order, texts.table.n_tokens))
             waiting, n_waiting = [], 0
     return _with(counts, _grams(waiting, order, texts.table.n_tokens)) if waiting else counts

@@ -122,7 +122,9 @@ def run(results: Path, job: dict[str, Any]) -> None:
     append(results, json.loads(out) if out else [failed])
 
 
-def measure(name: str, order: str, factors: list[float]) -> list[dict[str, Any]]:
+def measure(
+    name: str, order: str, factors: list[float], seconds: float = SECONDS
+) -> list[dict[str, Any]]:
     """Learn once, cluster at each multiple of alpha; rows with scores and costs."""
     held = fragments_of(name, order)
     choices = RunOptions()
@@ -132,7 +134,7 @@ def measure(name: str, order: str, factors: list[float]) -> list[dict[str, Any]]
     rows = []
     for factor in factors:
         spec = replace(prepared.spec, alpha=prepared.alpha * factor)
-        until = time.process_time() + SECONDS - learning_cpu
+        until = time.process_time() + seconds - learning_cpu
 
         def on_step(progress: Progress, until: float = until) -> None:
             if time.process_time() > until:

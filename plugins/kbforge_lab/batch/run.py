@@ -34,12 +34,17 @@ class Watch:
     """Looks at the clock between the small steps of a run.
 
     The budget is in seconds, without those of `on_step`, which is called after every round and now
-    and then within long ones.
+    and then within long ones. Without a `clock` it is `time.monotonic`.
     """
 
-    def __init__(self, budget: float | None, on_step: OnStep | None) -> None:
-        self._on_step = on_step
-        self._reported = time.monotonic()
+    def __init__(
+        self,
+        budget: float | None,
+        on_step: OnStep | None,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._on_step, self._clock = on_step, clock or time.monotonic
+        self._reported = self._clock()
         self._deadline = float("inf") if budget is None else self._reported + budget
 
     def step(self, progress: Callable[[], Progress]) -> None:
@@ -51,10 +56,10 @@ class Watch:
         self._look(progress, 0.0)
 
     def _look(self, progress: Callable[[], Progress], apart: float) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if self._on_step is not None and now - self._reported >= apart:
             self._on_step(progress())
-            self._reported = time.monotonic()
+            self._reported = self._clock()
             self._deadline += self._reported - now
             now = self._reported
         if now >= self._deadline:

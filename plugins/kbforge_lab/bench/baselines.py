@@ -117,20 +117,22 @@ def trigram_weights(texts: Sequence[str]) -> sparse.csr_array:
     return weights
 
 
-def connected(weights: sparse.csr_array, least: float) -> list[int]:
+def connected(weights: sparse.csr_array, least: float, cells: int = _CELLS) -> list[int]:
     """A label for each text; texts that are so alike, or connected by such, have the same one."""
     n = weights.shape[0]
     labels: IntArray = np.arange(n)
-    for later, earlier, _ in _alike(weights, least):
+    for later, earlier, _ in _alike(weights, least, cells):
         graph = sparse.csr_array((np.ones(len(later)), (labels[later], labels[earlier])), (n, n))
         labels = connected_components(graph, directed=False)[1][labels]
     found: list[int] = labels.tolist()
     return found
 
 
-def one_to_one(weights: sparse.csr_array, least: float, tables: IntArray) -> list[int]:
+def one_to_one(
+    weights: sparse.csr_array, least: float, tables: IntArray, cells: int = _CELLS
+) -> list[int]:
     """A label for each text; pairs of two tables, from the most alike on, each text once."""
-    blocks = [_partners(pairs, tables) for pairs in _alike(weights, least)]
+    blocks = [_partners(pairs, tables) for pairs in _alike(weights, least, cells)]
     later, earlier, cosine = map(np.concatenate, zip(*blocks, strict=True))
     labels = list(range(weights.shape[0]))
     free = set(labels)
@@ -142,10 +144,10 @@ def one_to_one(weights: sparse.csr_array, least: float, tables: IntArray) -> lis
     return labels
 
 
-def _alike(weights: sparse.csr_array, least: float) -> Iterator[Pairs]:
+def _alike(weights: sparse.csr_array, least: float, cells: int) -> Iterator[Pairs]:
     """The pairs that are at least so alike, in blocks of later texts."""
     n = weights.shape[0]
-    step = max(1, _CELLS // n)
+    step = max(1, cells // n)
     for begin in range(0, n, step):
         end = min(begin + step, n)
         found = (weights[begin:end] @ weights[:end].T).tocoo()

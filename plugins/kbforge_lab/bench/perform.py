@@ -75,22 +75,22 @@ class Clocks:
         return Clocks(self.wall - other.wall, self.cpu - other.cpu)
 
 
-def peak_mib() -> float | None:
+def peak_mib(status: Path = _STATUS) -> float | None:
     """The most memory of this process; None where the system does not say.
 
     On Linux `getrusage` also counts what the parent had when it began this process.
     """
-    return _status("VmHWM")
+    return _in_status("VmHWM", status)
 
 
-def resident_mib() -> float | None:
+def resident_mib(status: Path = _STATUS) -> float | None:
     """The memory that this process has now, None where the system does not say."""
-    return _status("VmRSS")
+    return _in_status("VmRSS", status)
 
 
-def _status(field: str) -> float | None:
+def _in_status(field: str, status: Path) -> float | None:
     try:
-        found = re.search(rf"^{field}:\s*(\d+) kB$", _STATUS.read_text(), re.MULTILINE)
+        found = re.search(rf"^{field}:\s*(\d+) kB$", status.read_text(), re.MULTILINE)
     except OSError:
         return None
     return int(found[1]) / 1024 if found else None

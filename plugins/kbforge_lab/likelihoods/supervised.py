@@ -207,20 +207,22 @@ def _block(feature: Feature, fragments: Sequence[Fragment], dimensions: int) -> 
     return out
 
 
-def placed(feature: Feature, readings: Sequence[str], dimensions: int) -> FloatArray:
+def placed(
+    feature: Feature, readings: Sequence[str], dimensions: int, most: int = LANDMARKS
+) -> FloatArray:
     """Points of different readings, shape [len(readings), at most `dimensions`].
 
     Readings that are equally far apart have axes of equal variance, and LAPACK's basis of these
     depends on the processor. Random turns that belong to readings make points nearly the same
-    everywhere.
+    everywhere. Of more than `most` readings some are landmarks for the others.
     """
     landmarks = readings
-    if len(readings) > LANDMARKS:
-        chosen = np.linspace(0, len(readings) - 1, LANDMARKS).astype(np.int64)
+    if len(readings) > most:
+        chosen = np.linspace(0, len(readings) - 1, most).astype(np.int64)
         landmarks = [readings[i] for i in chosen.tolist()]
     distances = feature.distances(landmarks, landmarks)
     axes = points = _spanned(distances)
-    if len(readings) > LANDMARKS:
+    if len(readings) > most:
         variance = np.square(axes).sum(axis=0)
         axes = axes[:, variance > _LEAST_AXIS * variance[0]]
         points = _by_landmarks(

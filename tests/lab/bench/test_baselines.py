@@ -123,18 +123,19 @@ def test_alike_texts_are_one_entity_and_so_are_those_that_others_connect():
 
 
 @pytest.mark.parametrize("cells", [1, 300, 10**6])
-def test_blocks_change_nothing(cells, monkeypatch):
+def test_blocks_change_nothing(cells):
     held = invented()["invented-records"]
     weights = trigram_weights([baselines._text(one) for one in held])
     alike = (weights @ weights.T).toarray()
     tables = np.arange(len(held)) % 3
-    monkeypatch.setattr(baselines, "_CELLS", cells)
     near = alike >= 0.6
     for _ in range(8):
         near = near @ near  # paths of twice the length
     groups = [np.flatnonzero(near[k]).tolist() for k in range(len(held))]
-    assert together(connected(weights, 0.6)) == [g for k, g in enumerate(groups) if g[0] == k]
-    assert together(one_to_one(weights, 0.3, tables)) == greedy(alike, 0.3, tables)
+    assert together(connected(weights, 0.6, cells)) == [
+        g for k, g in enumerate(groups) if g[0] == k
+    ]
+    assert together(one_to_one(weights, 0.3, tables, cells)) == greedy(alike, 0.3, tables)
 
 
 def greedy(alike: np.ndarray, least: float, tables: np.ndarray) -> list[list[int]]:

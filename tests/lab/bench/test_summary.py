@@ -270,15 +270,15 @@ def test_a_peak_grows_with_what_is_held_and_stays():
     assert performing.peak_mib() == pytest.approx(high, abs=1.0)
 
 
-def test_a_system_that_says_nothing_is_no_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(performing, "_STATUS", tmp_path / "none")
-    assert performing.peak_mib() is None
-    assert performing.resident_mib() is None
-    (tmp_path / "none").write_text("VmRSS: 512 kB\n")
-    assert performing.peak_mib() is None
-    assert performing.resident_mib() == 0.5
-    (tmp_path / "none").write_text("Name: x\nVmHWM:\t  2048 kB\n")
-    assert performing.peak_mib() == 2.0
+def test_a_system_that_says_nothing_is_no_error(tmp_path):
+    status = tmp_path / "none"
+    assert performing.peak_mib(status) is None
+    assert performing.resident_mib(status) is None
+    status.write_text("VmRSS: 512 kB\n")
+    assert performing.peak_mib(status) is None
+    assert performing.resident_mib(status) == 0.5
+    status.write_text("Name: x\nVmHWM:\t  2048 kB\n")
+    assert performing.peak_mib(status) == 2.0
 
 
 # When each method of a race reached what the slowest ended at.

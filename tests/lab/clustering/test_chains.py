@@ -23,7 +23,7 @@ from kbforge.errors import LikelihoodError, UsageError
 from kbforge_lab.batch import run as offline
 from kbforge_lab.batch.agglomerate import agglomerate
 from kbforge_lab.batch.chain import MarkovChain
-from kbforge_lab.batch.grouping import NEW, Grouping
+from kbforge_lab.batch.grouping import NEW
 from kbforge_lab.clusterers.offline import Agglomerative, Gibbs, Metropolis
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -180,28 +180,21 @@ def test_the_best_grouping_is_the_best_of_all_that_were_visited(clusterer, monke
 
 
 @pytest.mark.parametrize("kernel", [Gibbs.make_kernel, Metropolis.make_kernel])
-def test_a_chain_goes_on_when_its_slots_are_numbered_anew(kernel, monkeypatch):
+def test_a_chain_goes_on_when_its_slots_are_numbered_anew(kernel):
     """Of 200 fragments by themselves few clusters are left; empty slots go, and moves go on."""
-    compacted: list[int] = []
-    compact = Grouping.compact
-
-    def counting(self: Grouping) -> None:
-        compact(self)
-        compacted.append(self.n_slots)
-
-    monkeypatch.setattr(Grouping, "compact", counting)
     rng, n = np.random.default_rng(3), 200
     centres = rng.normal(scale=30, size=12)[rng.integers(12, size=n)]
     fragments = fragments_of([(float(x),) for x in centres + rng.normal(size=n)])
     chain, _ = chain_of(kernel, fragments, ModelSpec(Gaussian(), 1.0, Gaussian(b=0.5)))
     state = chain.grouping
+    before = state.n_slots
     for _ in range(5):
         list(chain.sweep())
         assert all(fragment in state.members[slot] for fragment, slot in enumerate(state.slot_of))
         now = [state.cluster(slot) for slot in state.slots()]
         assert sorted(i for cluster in now for i in cluster) == list(range(n))
         assert chain.log_posterior == pytest.approx(chain.log_terms(now).sum())
-    assert compacted
+    assert state.n_slots < before
 
 
 def test_metropolis_leaves_what_the_surrogate_rules_out():
@@ -284,14 +277,13 @@ def test_options_out_of_range(clusterer, options):
 
 
 @pytest.mark.parametrize("clusterer", OFFLINE)
-def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(clusterer, monkeypatch):
-    # only rounds are told of while the clock stands still
-    monkeypatch.setattr(offline.time, "monotonic", lambda: 0.0)
+def test_an_interrupted_run_keeps_all_fragments_as_grouped_by_then(clusterer):
     shown: list[Posterior] = []
 
     def stop(progress: Progress) -> None:
+        if progress.rounds is None:  # within a round, on a slow machine
+            return
         assert progress.posterior is not None
-        assert progress.rounds is not None
         assert (progress.fragments, progress.total) == (len(LOOSE), len(LOOSE))
         shown.append(progress.posterior())
         if progress.rounds.done == 2:

@@ -149,13 +149,12 @@ def test_equals_the_definition(n_sets, estimated):
     assert model.log_marginal(held_out) == pytest.approx(expected, rel=1e-12)
 
 
-def test_counting_by_parts_changes_nothing(monkeypatch):
+def test_counting_and_scoring_by_parts_change_nothing():
     train, held_out = random_sets(0, 40), random_sets(1, 5)
     whole = byte_ngram.ByteNgram.trained(CANONICAL, train).log_marginal(held_out)
-    monkeypatch.setattr(byte_ngram, "_COUNTED_AT_ONCE", 100)
-    monkeypatch.setattr(byte_ngram, "_SCORED_AT_ONCE", 7)
-    parts = byte_ngram.ByteNgram.trained(CANONICAL, iter(train)).log_marginal(held_out)
-    assert parts == pytest.approx(whole, rel=1e-14)
+    parts = byte_ngram.ByteNgram.trained(CANONICAL, iter(train), at_once=100)
+    many = parts.log_marginal(held_out * 40)  # of which some are of two parts
+    assert many == pytest.approx(np.tile(whole, 40), rel=1e-14)
 
 
 @pytest.mark.parametrize("grammar", ["canonical-json", "flat-json"])

@@ -100,13 +100,15 @@ def people(copies: int = 3) -> list[Fragment]:
     ]
 
 
-def measured(folder: Path, monkeypatch: pytest.MonkeyPatch, held: list[Fragment]) -> dict[str, Any]:
+def measured(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, held: list[Fragment], **limits: float
+) -> dict[str, Any]:
     records = script("records")
     monkeypatch.setenv("KBFORGE_DATA", str(folder))
     target = folder / records.SETS["restaurant"].file
     target.parent.mkdir(exist_ok=True)
     write_fragments(held, target)
-    (row,) = records.measure("restaurant", "file", [1.0])
+    (row,) = records.measure("restaurant", "file", [1.0], **limits)
     found: dict[str, Any] = row
     return found
 
@@ -135,8 +137,7 @@ def test_exact_match_needs_all_attributes_and_no_case():
 
 
 def test_a_run_over_its_time_tells_how_far_it_got(tmp_path, monkeypatch):
-    monkeypatch.setattr(script("records"), "SECONDS", 0.0)
-    row = measured(tmp_path, monkeypatch, people())
+    row = measured(tmp_path, monkeypatch, people(), seconds=0.0)
     assert not row["complete"]
     assert row["fragments"] < row["of"] == len(people())
     assert f"{row['fragments']} of {row['of']}" in script("records").records_table([row])

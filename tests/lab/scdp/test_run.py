@@ -76,10 +76,9 @@ def test_few_particles_are_kept():
         pytest.param(1.0, [2, 2, 2, 4, 4, 4, 6], id="after-each-chain-of-a-slow-machine-too"),
     ],
 )
-def test_an_interrupted_run_has_what_there_was(monkeypatch, seconds, reported):
+def test_an_interrupted_run_has_what_there_was(seconds, reported):
     """By a clock that moves as far at every look, since the machine's own depends on its load."""
     clock = itertools.count(0.0, seconds)
-    monkeypatch.setattr("kbforge_lab.batch.run.time.monotonic", lambda: next(clock))
     seen: list[Progress] = []
 
     def stop(progress: Progress) -> None:
@@ -89,7 +88,7 @@ def test_an_interrupted_run_has_what_there_was(monkeypatch, seconds, reported):
 
     ended = made()
     with pytest.raises(Interrupted):
-        ended.until_done(Watch(None, stop))
+        ended.until_done(Watch(None, stop, lambda: next(clock)))
     assert [each.rounds.done for each in seen if each.rounds] == reported
     assert all(each.fragments == each.total == 18 for each in seen)
     assert ended.posterior(Ending.INTERRUPTED).n_fragments == 18

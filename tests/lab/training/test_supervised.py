@@ -14,12 +14,6 @@ from tests.people import people
 NAMES = ("name=edit",)
 
 
-@pytest.fixture(autouse=True)
-def _short(monkeypatch):
-    monkeypatch.setattr(supervised, "_SWEEPS", 4)
-    monkeypatch.setattr(supervised, "_KEPT", 2)
-
-
 def test_the_model_is_what_was_told(tmp_path):
     labelled, parts = people(9, 4), []
     stray = [Fragment("stray", {"name": ("Nobody",)})]

@@ -221,10 +221,10 @@ def test_a_cluster_of_very_many_different_values():
 # All of it from unlabelled fragments: whatever their order, and nobody's labels.
 
 
-def fit(fragments: list[Fragment]) -> FittedAttributes:
+def fit(fragments: list[Fragment], **limits: int) -> FittedAttributes:
     index = Selective()
     index.fit(fragments)
-    return fit_unlabelled(fragments, vocabularies_of(fragments), index, AttributeModel)
+    return fit_unlabelled(fragments, vocabularies_of(fragments), index, AttributeModel, **limits)
 
 
 def test_the_order_of_the_fragments_does_not_matter():
@@ -238,10 +238,9 @@ def test_the_order_of_the_fragments_does_not_matter():
         assert (other.alpha, other.sample) == (one.alpha, one.sample)
 
 
-def test_a_sample_does_not_depend_on_the_order_either(monkeypatch):
-    monkeypatch.setattr(fitting, "_SAMPLE", 40)
+def test_a_sample_does_not_depend_on_the_order_either():
     fragments = people(60, 1)
-    one, other = fit(fragments), fit(fragments[::-1])
+    one, other = fit(fragments, size=40), fit(fragments[::-1], size=40)
     assert 40 <= one.sample < len(fragments)
     assert (other.rates, other.alpha, other.sample) == (one.rates, one.alpha, one.sample)
 

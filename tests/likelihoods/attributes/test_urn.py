@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.texts.kinds import KINDS, feature_names
-from kbforge_plugins.likelihoods.attributes import urn as urn_module
 from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
     EDIT,
@@ -142,17 +141,16 @@ def test_all_sequences_of_n_observations_have_at_most_probability_one(seed):
             assert total == pytest.approx(base, abs=1e-9)
 
 
-def test_more_values_than_the_sum_considers(monkeypatch):
+def test_more_values_than_the_sum_considers():
     """Those seen most often; a value that rises among them, or falls, changes which."""
-    monkeypatch.setattr(urn_module, "_MOST_VALUES", 5)
-    monkeypatch.setattr(urn_module, "_MOST_DIFFERENT_KEPT", 6)
+    few = {"most_true": 5, "most_kept": 6}
     rng = random.Random(2)
     vocabulary = Vocabulary("text", dict.fromkeys(world("ab", 3)[:9], 2))
     rates = AttributeRates.prior("text")
     numbers = [vocabulary.number(value) for value in world("abc", 3)[:14]]
     entered = 0
     for _ in range(12):
-        urns = Urns(vocabulary, rates)
+        urns = Urns(vocabulary, rates, **few)
         drawn = [rng.choice(numbers) for _ in range(25)]
         urn = urns.single(drawn[0])
         for k, u in enumerate(drawn[1:], 2):
@@ -168,7 +166,7 @@ def test_more_values_than_the_sum_considers(monkeypatch):
             assert smaller is not None
             urn = smaller
             left -= Counter([u])
-            fresh = of_counts(Urns(vocabulary, rates), left)
+            fresh = of_counts(Urns(vocabulary, rates, **few), left)
             assert (urn.true, urn.log_marginal) == (fresh.true, fresh.log_marginal)
     assert entered > 10
 
@@ -181,12 +179,12 @@ def test_equal_multisets_are_one_object():
     assert urns.single(0).shrunk(0) is None
 
 
-def test_forgetting_comparisons_changes_nothing(monkeypatch):
+def test_forgetting_comparisons_changes_nothing():
     vocabulary = Vocabulary("text", dict.fromkeys(world("ab", 4), 1))
     drawn = [random.Random(1).randrange(30) for _ in range(60)]
     whole = grow(Urns(vocabulary, AttributeRates.prior("text")), drawn).log_marginal
-    monkeypatch.setattr(urn_module, "_MOST_PAIRS", 3)
-    assert grow(Urns(vocabulary, AttributeRates.prior("text")), drawn).log_marginal == whole
+    forgetful = Urns(vocabulary, AttributeRates.prior("text"), most_pairs=3)
+    assert grow(forgetful, drawn).log_marginal == whole
 
 
 def test_agreeing_on_a_rare_value_counts_for_more():

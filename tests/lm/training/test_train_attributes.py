@@ -6,7 +6,6 @@ import tomllib
 import pytest
 
 from kbforge.fit.alpha import read_calibration
-from kbforge_training import attributes
 from tests.people import write_people
 
 
@@ -99,11 +98,9 @@ def test_labels_must_be_there_to_be_learned_from(program, people, tmp_path):
     assert "--labels: no fragment has a label" in ran.err
 
 
-def test_a_place_that_is_not_there_is_found_out_before_training(
-    program, people, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(attributes, "vocabularies_of", pytest.fail)
-    ran = program("train-attributes", people, "-o", tmp_path / "no" / "m")
+def test_a_place_that_is_not_there_is_found_out_before_training(program, tmp_path):
+    blank = b'{"id": "a", "properties": {"name": [" "]}}'  # which training refuses
+    ran = program("train-attributes", "-", "-o", tmp_path / "no" / "m", stdin=blank)
     assert ran.code == 1
     assert f"cannot write {tmp_path}/no/m: no such file or directory" in ran.err
 

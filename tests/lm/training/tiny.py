@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,11 @@ def model(n_tokens: int, seed: int = 0, **sizes: int) -> GPT:
 
 
 def loop(
-    folder: Path, recipe: Recipe, seconds: float = 0.0, most_seconds: float = math.inf
+    folder: Path,
+    recipe: Recipe,
+    seconds: float = 0.0,
+    most_seconds: float = math.inf,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[GPT, Loop]:
     """A run of `people`, on the CPU."""
     own = tokenizer()
@@ -127,6 +132,7 @@ def loop(
         GrammarLoss(own.table, device),
         schedule,
         LoopSettings(folder, device, seconds, validate_every=5, most_seconds=most_seconds),
+        clock=clock,
     )
 
 

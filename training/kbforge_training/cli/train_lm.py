@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -170,9 +171,8 @@ def _model(name_or_path: str) -> LanguageModel:
     return from_bundle(read_bundle(folder), quoted(str(folder), 400))
 
 
-def _shown(bar: Any) -> Callable[[Step], None]:
+def _shown(bar: Any, clock: Callable[[], float] = time.monotonic) -> Callable[[Step], None]:
     """Show each step on a progress bar, with the speed of the last seconds."""
-    import time
     from collections import deque
 
     marks: deque[tuple[float, int]] = deque()
@@ -182,7 +182,7 @@ def _shown(bar: Any) -> Callable[[Step], None]:
         nonlocal held_out
         if step.dev_nats_per_fragment is not None:
             held_out = f"{step.dev_nats_per_fragment:.2f}"
-        now = time.monotonic()
+        now = clock()
         marks.append((now, step.tokens))
         while len(marks) > 2 and marks[1][0] < now - _SPEED_OVER:
             marks.popleft()

@@ -98,7 +98,7 @@ class Loop(Generic[M, B]):
 
     From a place on, `stream` gives batches without end, each with the place after it. `loss` is of
     a model and a batch, in nats; `pairs` a further loss of a model and a number of steps, in nats a
-    pair, and its weight.
+    pair, and its weight. `clock` tells the seconds.
     """
 
     def __init__(
@@ -110,6 +110,7 @@ class Loop(Generic[M, B]):
         schedule: Schedule,
         settings: LoopSettings,
         pairs: tuple[float, Callable[[M, int], Tensor]] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._model = model
         self._stream = stream
@@ -118,6 +119,7 @@ class Loop(Generic[M, B]):
         self._schedule = schedule
         self._settings = settings
         self._pairs = pairs
+        self._clock = clock
         self._optimizers = make_optimizers(
             schedule.optimizer, model, schedule.learning_rate, schedule.weight_decay
         )
@@ -141,7 +143,7 @@ class Loop(Generic[M, B]):
             KeyboardInterrupt: Ctrl-C, after the checkpoint.
         """
         self._resume()
-        self._began = saved = time.monotonic()
+        self._began = saved = self._clock()
         stream = self._stream(self._done.place)
         metrics = self._settings.folder / METRICS
         with open(metrics, "a", encoding="utf-8") as log, deferred() as interrupted:
@@ -152,9 +154,9 @@ class Loop(Generic[M, B]):
                 log.flush()
                 if on_step is not None:
                     on_step(step)
-                if time.monotonic() - saved >= self._settings.checkpoint_seconds:
+                if self._clock() - saved >= self._settings.checkpoint_seconds:
                     self._save(log)
-                    saved = time.monotonic()
+                    saved = self._clock()
             self._save(log)
         last = metrics.read_text(encoding="utf-8").splitlines()[-1]
         return Step(**json.loads(last))
@@ -168,7 +170,7 @@ class Loop(Generic[M, B]):
         return nats / max(1, sum(batch.fragments for batch in self._dev))
 
     def _seconds(self) -> float:
-        return self._earlier + time.monotonic() - self._began
+        return self._earlier + self._clock() - self._began
 
     def _part(self) -> float:
         """The part of the run that is over, by tokens or by time; 1 is the end."""
@@ -187,7 +189,7 @@ class Loop(Generic[M, B]):
         torch.manual_seed(self._schedule.seed * 1_000_003 + before.step)
         nats, of_pairs = self._learn([batch for batch, _ in batches], n_tokens)
         self._done = RunProgress(before.step + 1, before.tokens + n_tokens, batches[-1][1])
-        self._first = self._first or time.monotonic() - self._began
+        self._first = self._first or self._clock() - self._began
         due = self._done.step % self._settings.validate_every == 0
         self._over = self._part() >= 1
         return Step(

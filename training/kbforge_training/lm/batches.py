@@ -44,7 +44,6 @@ from kbforge_training.lm.data import Entity, SetRule, draw, viewed
 
 Tokens: TypeAlias = NDArray[np.int64]
 
-_POOL = 8_192  # entities; enough for batches of equal length, little to draw again
 _DEV_SETS = 1_000
 
 
@@ -60,7 +59,8 @@ class Batch:
 class Batches:
     """The endless stream of a run's batches: at most `budget` tokens each, padding included.
 
-    Texts longer than the context are cut. `workers` processes draw the sets; 0 is this one. Without
+    Texts longer than the context are cut. A `pool` of entities gives batches of equal length and
+    little to draw again. `workers` processes draw the sets; 0 is this one. Without
     entities it is a UsageError, and with workers also where processes cannot be forked.
     """
 
@@ -73,6 +73,7 @@ class Batches:
         context: int,
         seed: int,
         workers: int = 0,
+        pool: int = 8_192,
     ) -> None:
         if not entities:
             raise UsageError("expected fragments to train on, got none")
@@ -83,6 +84,7 @@ class Batches:
         self._rule = rule
         self._budget = budget
         self._context = context
+        self._pool = pool
         self._seed = seed
         self._workers = workers
 
@@ -105,7 +107,7 @@ class Batches:
         """The batches of a pool."""
         order = np.random.default_rng([self._seed, epoch]).permutation(len(self._entities))
         rng = np.random.default_rng([self._seed, epoch, number])
-        chosen = order[number * _POOL : (number + 1) * _POOL]
+        chosen = order[number * self._pool : (number + 1) * self._pool]
         sets = [one for e in chosen for one in draw(self._entities[e], self._rule, rng)]
         rows = [(encoded(one, self._tokenizer, self._context), len(one)) for one in sets]
         batches = cut(rows, self._budget)
@@ -115,7 +117,7 @@ class Batches:
         """Epoch and number of the pools from a place on."""
         first = place.pool
         for epoch in count(place.epoch):
-            for number in range(first, -(-len(self._entities) // _POOL)):
+            for number in range(first, -(-len(self._entities) // self._pool)):
                 yield epoch, number
             first = 0
 

@@ -345,9 +345,13 @@ def fit_unlabelled(
     index: CandidateIndex,
     model: ModelOf,
     given: Rates | None = None,
+    size: int = _SAMPLE,
 ) -> FittedAttributes:
-    """Learn from the fragments to be clustered, at least one; given rates stay."""
-    drawn = neighbourhoods(fragments, index, _SAMPLE, _digest)
+    """Learn from the fragments to be clustered, at least one; given rates stay.
+
+    Of more than `size` fragments a sample is read.
+    """
+    drawn = neighbourhoods(fragments, index, size, _digest)
     seeds, sample = drawn.seeds, drawn.fragments
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known

@@ -301,18 +301,31 @@ def _attribute(entry: Record) -> AttributeRates:
     )
 
 
-_MOST_PAIRS = 1 << 20  # cached values of G: some 100 MiB
-_MOST_VALUES = 48  # true values that the sum considers, those seen most often first
-_MOST_DIFFERENT_KEPT = 64  # different values of an urn that another keeps for growing into it
 _UNITS = float(1 << 36)  # units of a log, in one nat
 _SHORT = 8  # factors that are multiplied; gamma functions give the others and lose digits
 
 
 class Urns:
-    """All urns of one attribute; its vocabulary grows with new values."""
+    """All urns of one attribute; its vocabulary grows with new values.
 
-    def __init__(self, vocabulary: Vocabulary, rates: AttributeRates) -> None:
+    Attributes:
+        most_true: true values that the sum considers, those seen most often first.
+        most_kept: different values of an urn that another keeps for growing into it.
+        most_pairs: cached values of G, some 100 MiB of them.
+
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        rates: AttributeRates,
+        *,
+        most_true: int = 48,
+        most_kept: int = 64,
+        most_pairs: int = 1 << 20,
+    ) -> None:
         self.vocabulary = vocabulary
+        self.most_true, self.most_kept, self.most_pairs = most_true, most_kept, most_pairs
         self.concentration = rates.concentration
         self.weights = rates.weights()
         self.discount = rates.discount
@@ -360,13 +373,13 @@ class Urns:
         known = self._known.get((values, counts))
         if known is not None:
             return known
-        if more < 0 and len(urn.values) > _MOST_VALUES and u in urn.true:
+        if more < 0 and len(urn.values) > self.most_true and u in urn.true:
             return self.urn(values, counts)  # any other value may take its place
         true = tuple(v for v in urn.true if v != u or after)
         if after and u not in true:
             at = bisect_left(true, u)
             true = (*true[:at], u, *true[at:])
-        if len(true) > _MOST_VALUES:
+        if len(true) > self.most_true:
             seen = tuple(after if v == u else urn.place(v)[1] for v in true)
             true = self._most_seen(true, seen)
         old = dict(zip(urn.true, urn.sums, strict=True))
@@ -439,11 +452,11 @@ class Urns:
 
     def _most_seen(self, values: tuple[int, ...], counts: tuple[int, ...]) -> tuple[int, ...]:
         """The candidates for the true value, independent of their order."""
-        if len(values) <= _MOST_VALUES:
+        if len(values) <= self.most_true:
             return values
         spelled = self.vocabulary.values
         ranked = sorted(zip(counts, values, strict=True), key=lambda x: (-x[0], spelled[x[1]]))
-        return tuple(sorted(value for _, value in ranked[:_MOST_VALUES]))
+        return tuple(sorted(value for _, value in ranked[: self.most_true]))
 
     def single(self, value: int) -> Urn:
         """The urn with one observation; it is cached."""
@@ -457,7 +470,7 @@ class Urns:
         draws = self._draws.get(v)
         found = None if draws is None else draws.get(u)
         if found is None:
-            if self._remembered > _MOST_PAIRS:
+            if self._remembered > self.most_pairs:
                 self._remembered = 0
                 self._draws.clear()
             self._compare(u, v)
@@ -605,7 +618,7 @@ class Urn:
     def _gain(self, u: int) -> float:
         urns, true = self._urns, self.true
         more = self.place(u)[1]
-        if len(true) == _MOST_VALUES and u not in true:
+        if len(true) == urns.most_true and u not in true:
             return self.grown(u).log_marginal - self.log_marginal
         draw = urns.draw
         terms = [
@@ -626,7 +639,7 @@ class Urn:
         found = self._grown.get(u)
         if found is None:
             found = self._urns.neighbour(self, u, 1)
-            if len(found.values) <= _MOST_DIFFERENT_KEPT:
+            if len(found.values) <= self._urns.most_kept:
                 self._grown[u] = found
         return found
 

@@ -73,8 +73,7 @@ def test_the_basis_of_axes_of_equal_variance_does_not_matter(monkeypatch, landma
     """Of 40 words that are all unlike, every basis is one of principal axes, and LAPACK has any."""
     rng = np.random.default_rng(3)
     names = ["".join(chr(0x4E00 + 9 * word + letter) for letter in range(9)) for word in range(40)]
-    monkeypatch.setattr(supervised, "LANDMARKS", landmarks)
-    expected = placed(Edit("name"), names, 8)
+    expected = placed(Edit("name"), names, 8, landmarks)
 
     def another(distances: FloatArray, dimensions: int) -> FloatArray:
         points = embedding(distances, dimensions)
@@ -86,7 +85,7 @@ def test_the_basis_of_axes_of_equal_variance_does_not_matter(monkeypatch, landma
         return points
 
     monkeypatch.setattr(supervised, "embedding", another)
-    np.testing.assert_allclose(placed(Edit("name"), names, 8), expected, atol=1e-12)
+    np.testing.assert_allclose(placed(Edit("name"), names, 8, landmarks), expected, atol=1e-12)
 
 
 def test_an_attribute_with_one_value_has_no_columns():

@@ -105,16 +105,15 @@ class Clock:
     def __init__(self, seconds: float) -> None:
         self.now, self._seconds = 0.0, seconds
 
-    def monotonic(self) -> float:
+    def __call__(self) -> float:
         self.now += self._seconds
         return self.now
 
 
-def test_a_run_that_its_time_ends_has_cooled_down_and_is_validated(tmp_path, monkeypatch):
+def test_a_run_that_its_time_ends_has_cooled_down_and_is_validated(tmp_path):
     clock = Clock(1.0)
-    monkeypatch.setattr(loop_module, "time", clock)
     recipe = read(tmp_path, warmup=0.0, floor=0.01)
-    _, run = loop(tmp_path, recipe, NEVER, most_seconds=60.0)
+    _, run = loop(tmp_path, recipe, NEVER, 60.0, clock)
     learn = run._learn
 
     def slowly_at_first(*given: Any) -> Any:
@@ -160,19 +159,16 @@ def test_a_model_that_cannot_be_compiled_is_trained_as_it_is(tmp_path):
     assert all(torch.equal(one, same.state_dict()[key]) for key, one in model.state_dict().items())
 
 
-def test_the_time_is_that_of_all_processes_of_a_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(loop_module, "time", Clock(1.0))
-
+def test_the_time_is_that_of_all_processes_of_a_run(tmp_path):
     def die(step: Step) -> None:
         if step.step == 3:
             raise Killed
 
     recipe = read(tmp_path)
     with pytest.raises(Killed):
-        loop(tmp_path, recipe, 0.0, most_seconds=60.0)[1].run(die)
+        loop(tmp_path, recipe, 0.0, 60.0, Clock(1.0))[1].run(die)
     done = json.loads((tmp_path / METRICS).read_bytes().splitlines()[1])["seconds"]
-    monkeypatch.setattr(loop_module, "time", Clock(1.0))
-    assert 60 <= loop(tmp_path, recipe, NEVER, most_seconds=60.0)[1].run().seconds < 70
+    assert 60 <= loop(tmp_path, recipe, NEVER, 60.0, Clock(1.0))[1].run().seconds < 70
     again = [json.loads(line)["seconds"] for line in (tmp_path / METRICS).read_bytes().splitlines()]
     assert again == sorted(again)
     assert done in again

@@ -12,7 +12,6 @@ from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge_lm.grammar.tokens import START
 from kbforge_training.fitting.run_folder import Place
-from kbforge_training.lm import batches as module
 from kbforge_training.lm.batches import Batch, Batches, Tokens, cut
 from kbforge_training.lm.data import Entity, SetRule, draw
 from tests.lm.training.toys import entity, tokenizer
@@ -29,12 +28,7 @@ def entities() -> list[Entity]:
 
 
 def stream(seed: int = 3, budget: int = 400, context: int = 1_000) -> Batches:
-    return Batches(entities(), tokenizer(), RULE, budget, context, seed)
-
-
-@pytest.fixture
-def _small_pools(monkeypatch):
-    monkeypatch.setattr(module, "_POOL", 12)
+    return Batches(entities(), tokenizer(), RULE, budget, context, seed, pool=12)
 
 
 def take(batches: Batches, n: int, place: Place = BEGINNING) -> list[tuple[Batch, Place]]:
@@ -46,7 +40,7 @@ def epoch_of(batches: Batches, epoch: int) -> list[Batch]:
     found = []
     for batch, after in batches.stream(Place(epoch)):
         found.append(batch)
-        nobody_left = after.pool * module._POOL >= len(entities())
+        nobody_left = after.pool * 12 >= len(entities())
         if nobody_left:
             return found
     raise AssertionError("the stream ended")
@@ -86,9 +80,10 @@ def test_every_row_is_in_one_batch_within_the_budget(lists, budget):
         assert other.tokens.shape[1] >= one.tokens.shape[1]
 
 
-@pytest.mark.usefixtures("_small_pools")
 def test_an_epoch_holds_each_entitys_sets_once():
-    batches = Batches(entities(), tokenizer(), SetRule(largest=1, draws=1), 200, 1_000, seed=9)
+    batches = Batches(
+        entities(), tokenizer(), SetRule(largest=1, draws=1), 200, 1_000, seed=9, pool=12
+    )
     made = tokenizer()
     options = [{tuple(made.encode(made.text([f]))) for f in members} for members in entities()]
     for epoch in range(3):
@@ -98,7 +93,6 @@ def test_an_epoch_holds_each_entitys_sets_once():
             assert len(members.intersection(rows)) == 1
 
 
-@pytest.mark.usefixtures("_small_pools")
 def test_rows_are_the_sets_that_the_rule_draws():
     batches = epoch_of(stream(seed=5, budget=10**9), 0)
     assert len(batches) == 4  # one a pool
@@ -112,11 +106,10 @@ def test_rows_are_the_sets_that_the_rule_draws():
     assert rows_of(batches) == sorted(map(tuple, expected))
 
 
-@pytest.mark.usefixtures("_small_pools")
 @pytest.mark.parametrize("place", [BEGINNING, Place(1, 2, 1)])
 def test_processes_draw_the_batches_that_this_one_draws(place):
     alone = take(stream(), 60, place)
-    beside = Batches(entities(), tokenizer(), RULE, 400, 1_000, 3, workers=2).stream(place)
+    beside = Batches(entities(), tokenizer(), RULE, 400, 1_000, 3, workers=2, pool=12).stream(place)
     together = list(itertools.islice(beside, 60))
     beside.close()
     assert multiprocessing.active_children() == []
@@ -130,7 +123,6 @@ def test_without_forks_there_are_no_processes(monkeypatch):
         Batches(entities(), tokenizer(), RULE, 400, 1_000, 3, workers=1)
 
 
-@pytest.mark.usefixtures("_small_pools")
 def test_batches_keep_the_budget_and_epochs_differ():
     batches = stream(budget=500)
     epochs = [epoch_of(batches, number) for number in range(2)]
@@ -141,7 +133,6 @@ def test_batches_keep_the_budget_and_epochs_differ():
     assert widths != sorted(widths)
 
 
-@pytest.mark.usefixtures("_small_pools")
 def test_the_stream_goes_on_from_any_place():
     whole = take(stream(), 120)
     places = [Place(), *(place for _, place in whole)]
