@@ -392,18 +392,20 @@ def ending_of(path: str) -> str:
 
     A name that is only the ending of a compressed file has no format.
     """
-    name = PurePath(path).name.lower()
-    for suffix in _PACKED:
-        name = name.removesuffix(suffix)
-    return PurePath(name).suffix
+    return PurePath(unpacked(PurePath(path).name.lower())).suffix
 
 
 def name_of(path: str) -> str:
     """A file's name without its endings: "people" of data/people.csv.gz."""
-    name = PurePath(path).name
+    name = unpacked(PurePath(path).name)
+    return name[: len(name) - len(ending_of(path))] or name
+
+
+def unpacked(name: str) -> str:
+    """The name of a file without the endings of compressed files."""
     for suffix in _PACKED:
         name = name.removesuffix(suffix)
-    return name[: len(name) - len(ending_of(path))] or name
+    return name
 
 
 def named_after(default: str, inputs: Iterable[str]) -> str:

@@ -32,6 +32,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from xml.sax.saxutils import escape, quoteattr
@@ -360,13 +361,7 @@ def _write(path: Path, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> Non
     import pyarrow.parquet as pq
 
     with pq.ParquetWriter(path, schema) as writer:
-        batch: list[dict[str, Any]] = []
-        for row in rows:
-            batch.append(row)
-            if len(batch) == _BATCH:
-                writer.write_table(pa.Table.from_pylist(batch, schema))
-                batch = []
-        if batch:
+        while batch := list(islice(rows, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
 
 

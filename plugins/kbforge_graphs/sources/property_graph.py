@@ -82,18 +82,15 @@ class PropertyGraphSource(GraphSource):
 
 
 def _is_llama(path: str) -> bool:
-    return _LLAMA.match(_head(path)) is not None
-
-
-def _head(path: str) -> bytes:
-    """The first bytes of a file behind blanks; none of standard input."""
+    """Whether a file begins as LlamaIndex's do; standard input is not looked at."""
     if path == "-":
-        return b""
+        return False
     with open_input(path) as stream:
         try:
-            return stream.read(_HEAD).removeprefix(codecs.BOM_UTF8).lstrip()
+            head = stream.read(_HEAD)
         except (OSError, EOFError, zlib.error):  # whoever reads it says so
-            return b""
+            return False
+    return _LLAMA.match(head.removeprefix(codecs.BOM_UTF8).lstrip()) is not None
 
 
 def _flavor(value: Any, where: str) -> Flavor:

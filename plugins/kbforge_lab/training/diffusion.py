@@ -72,10 +72,6 @@ class DiffusionRecipe:
     shape: Sizes
     schedule: Schedule
 
-    def to_json(self) -> dict[str, Any]:
-        """The recipe as it stands in a bundle's manifest."""
-        return dataclasses.asdict(self)
-
 
 def read_diffusion_recipe(name_or_path: str) -> DiffusionRecipe:
     """A recipe that ships, by name, or a file's."""
@@ -260,7 +256,7 @@ def train_diffusion(
     require_place(folder)
     require_writable(str(folder))
     work = folder_of_run(folder)
-    begin_run(work, {"recipe": recipe.to_json()})
+    begin_run(work, {"recipe": dataclasses.asdict(recipe)})
     with alone_in(work):
         if progress := read_progress(work):
             say(going_on(progress, recipe.schedule.tokens, "points"))
@@ -301,7 +297,7 @@ def _fit(
     say("measuring the entropy of held-out circles, which the loss cannot fall below")
     entropy = truth(circles, [int(batch.lengths[0]) for batch in held_out], schedule.seed)
     training = {
-        "recipe": recipe.to_json(),
+        "recipe": dataclasses.asdict(recipe),
         "steps": last.step,
         "points": last.tokens,
         "held_out_nats_per_point": last.dev_nats_per_fragment,

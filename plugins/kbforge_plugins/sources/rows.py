@@ -31,8 +31,8 @@ from kbforge.contracts.fragment import ROW
 from kbforge.errors import BadRecord, UsageError, counted, did_you_mean, listed, option, quoted
 from kbforge.files.fragments import DigestSet
 from kbforge.files.io import called
+from kbforge.registry import unpacked
 
-_PACKED = (".gz", ".bz2", ".zst", ".zstd")
 NULL = (
     *("unknown", "Unknown", "UNKNOWN", "none", "None", "null", "NULL", "(null)"),
     *("nan", "NaN", "n/a", "N/A", "#N/A", "undefined", "?", "-", "--"),
@@ -169,12 +169,18 @@ class TableSource(Source):
         """Yield one fragment per row of an input."""
 
     def read_row(
-        self, reader: RowReader, cells: Sequence[object], number: int, where: str, on_bad: OnBad
+        self,
+        reader: RowReader,
+        cells: Sequence[object],
+        number: int,
+        where: str,
+        on_bad: OnBad,
+        row: int | None = None,
     ) -> Iterator[Fragment]:
         """Yield the fragment of a row; none if the row is bad and `on_bad` returns."""
         self.where = where
         try:
-            fragment = reader.fragment(cells, number, where)
+            fragment = reader.fragment(cells, number, where, row)
         except BadRecord as error:
             on_bad(error, row_json(reader.columns, cells))
             return
@@ -214,9 +220,7 @@ class TableName(NamedTuple):
 def table_name(path: str, names: Counter[str], stems: Counter[str]) -> TableName:
     """The name of a file; repeated names get `~2`, `~3`."""
     name = called(path) if path == "-" else PurePath(path).name or path
-    plain = "stdin" if path == "-" else name
-    for suffix in _PACKED:
-        plain = plain.removesuffix(suffix)
+    plain = unpacked("stdin" if path == "-" else name)
     return TableName(_distinct(names, name), _distinct(stems, PurePath(plain).stem or "rows"))
 
 

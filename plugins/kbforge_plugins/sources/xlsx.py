@@ -29,7 +29,7 @@ from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, counted, option, quoted
 from kbforge.files.io import called, require_openpyxl
 from kbforge_plugins.sources.parquet import seekable
-from kbforge_plugins.sources.rows import BLANK, TableName, TableSource, row_json
+from kbforge_plugins.sources.rows import BLANK, TableName, TableSource
 
 _ERRORS = frozenset(("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A"))
 _MOST_ROWS = 1_048_576
@@ -98,18 +98,12 @@ class XlsxSource(TableSource):
             number += 1
             if row > last + 1:
                 self.counts[BLANK] += row - last - 1
-            last, self.where = row, f"{name}:{row}"
+            last = row
             cells = [self._cell(cell) for cell in found]
             if len(cells) > len(reader.columns):
                 reader.widen(len(cells))
             cells += [None] * (len(reader.columns) - len(cells))
-            try:
-                fragment = reader.fragment(cells, number, self.where, row)
-            except BadRecord as error:
-                on_bad(error, row_json(reader.columns, cells))
-                continue
-            if fragment is not None:
-                yield fragment
+            yield from self.read_row(reader, cells, number, f"{name}:{row}", on_bad, row)
         if not number:
             raise BadRecord(name, "rows below the header", "none")
         about = f"{about}, {counted(number, 'row')}"

@@ -118,10 +118,6 @@ class Recipe:
     pairs: PairRule = dataclasses.field(default_factory=PairRule)
     calibrate: int = 500  # held-out fragments at most; the time grows with their square
 
-    def to_json(self) -> dict[str, Any]:
-        """The recipe as it stands in a bundle's manifest."""
-        return dataclasses.asdict(self)
-
 
 def read_recipe(name_or_path: str) -> Recipe:
     """A recipe that ships, by name, or that of a file; a UsageError if it is none."""
@@ -331,7 +327,7 @@ def require_output(folder: Path) -> None:
 def _run(data: Data, recipe: Recipe) -> dict[str, Any]:
     """What identifies a run."""
     return {
-        "recipe": recipe.to_json(),
+        "recipe": dataclasses.asdict(recipe),
         "fragments": fingerprint(data.train),
         "validation fragments": None if data.dev is None else fingerprint(data.dev),
         "first model": None if data.start is None else _digest(data.start.gpt),
@@ -423,7 +419,7 @@ def _validate_every(schedule: Schedule) -> int:
 
 def _training(recipe: Recipe, last: Step) -> dict[str, Any]:
     return {
-        "recipe": recipe.to_json(),
+        "recipe": dataclasses.asdict(recipe),
         "steps": last.step,
         "tokens": last.tokens,
         "dev_nats_per_fragment": last.dev_nats_per_fragment,

@@ -25,12 +25,13 @@ lost are joins of fragments that share nothing, which too small an alpha would m
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -92,19 +93,16 @@ class Gpt(Likelihood):
         self._load(path, device, precision, batch_tokens, cache_mb, reading_mb, surrogate_weight)
 
     @classmethod
-    def from_bundle(
-        cls,
-        path: Path,
-        device: Literal["cpu", "cuda"] = "cpu",
-        precision: Literal["auto", "fp32", "bf16"] = "auto",
-        batch_tokens: int = 0,
-        cache_mb: int = 64,
-        reading_mb: int = 512,
-        surrogate_weight: float = 1.0,
-    ) -> Self:
-        """Load what `kbforge train-lm` wrote; a ModelError if it is damaged or does not fit."""
+    def from_bundle(cls, path: Path, **options: Any) -> Self:
+        """Load what `kbforge train-lm` wrote, with the constructor's options.
+
+        Raises:
+            ModelError: it is damaged or does not fit.
+        """
         model = cls.__new__(cls)
-        model._load(path, device, precision, batch_tokens, cache_mb, reading_mb, surrogate_weight)
+        chosen = inspect.signature(cls).bind(**options)
+        chosen.apply_defaults()
+        model._load(path, **chosen.arguments)
         return model
 
     @property

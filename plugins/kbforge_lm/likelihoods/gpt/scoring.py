@@ -27,7 +27,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -322,14 +322,8 @@ class Stretch:
         return self.before.length if self.before else 0
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadPassage:
-    """A passage to read: the key of the passage before, and its place in a window."""
-
-    before: bytes | None
-    window: Window
-    begin: int
-    end: int
+UnreadPassage: TypeAlias = tuple[bytes | None, Window, int, int]
+"""A passage to read: the key of the passage before, its window, and its begin and end there."""
 
 
 class SequenceScorer:
@@ -390,7 +384,7 @@ class SequenceScorer:
                 if key not in known and key not in missing:
                     held = self._memory.get(key) if before not in missing else None
                     if held is None:
-                        missing[key] = UnreadPassage(before, window, begin, end)
+                        missing[key] = before, window, begin, end
                     else:
                         known[key] = held
                 before = key
@@ -488,19 +482,18 @@ def _passages(
 
 def _stretches(missing: dict[bytes, UnreadPassage], known: dict[bytes, Passage]) -> list[Stretch]:
     """What can be read now: from a known passage to the next fork."""
-    followers = Counter(one.before for one in missing.values())
-    only = {one.before: key for key, one in missing.items() if followers[one.before] == 1}
+    followers = Counter(before for before, *_ in missing.values())
+    only = {before: key for key, (before, *_) in missing.items() if followers[before] == 1}
     found = []
-    for key, one in missing.items():
-        if one.before is not None and one.before not in known:
+    for key, (before, *_) in missing.items():
+        if before is not None and before not in known:
             continue
-        stretch = Stretch(known[one.before] if one.before else None, [], [], [], [])
+        stretch = Stretch(known[before] if before else None, [], [], [], [])
         at: bytes | None = key
         while at is not None:
-            piece = missing[at]
-            part = slice(piece.begin, piece.end)
-            stretch.tokens += piece.window.tokens[part]
-            stretch.states += piece.window.states[part]
+            _, window, begin, end = missing[at]
+            stretch.tokens += window.tokens[begin:end]
+            stretch.states += window.states[begin:end]
             stretch.keys.append(at)
             stretch.ends.append(len(stretch.tokens))
             at = only.get(at)

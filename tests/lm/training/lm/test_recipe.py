@@ -1,6 +1,7 @@
 """Recipes: strict, and every complaint is one sentence that says where."""
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_a_file_is_read_and_goes_into_a_manifest(tmp_path):
     recipe = read(tmp_path, seed=3)
     assert recipe.schedule.seed == 3
     assert recipe.sets == SetRule(draws=3, largest=4, views=0.3)
-    assert recipe.to_json()["schedule"]["tokens"] == 12_000
+    assert asdict(recipe)["schedule"]["tokens"] == 12_000
 
 
 @pytest.mark.parametrize(
