@@ -406,9 +406,6 @@ def _compare(
     assert float(table.log_predictive_new(x)) == pytest.approx(alone, rel=1e-9, abs=1e-9)
 
 
-"""Tests of the laws of likelihoods, and of what they save."""
-
-
 def stored(kept: LearnedState) -> LearnedState:
     """The state as a store returns it: values through JSON, arrays as read-only bytes."""
     arrays = {

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, TypeAlias
 from urllib.parse import unquote
 
 import orjson
@@ -202,33 +202,26 @@ _TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 _NAMES = ("label", "prefLabel", "name")
 
 
-class _Statement(NamedTuple):
-    """A statement of RDF; the object is an entity or a literal."""
-
-    subject: str
-    predicate: str
-    entity: str | None
-    literal: str
-    graph: str
-    where: str
+_Statement: TypeAlias = tuple[str, str, str | None, str, str, str]
+"""Subject, predicate, entity or else literal, graph and place of a statement of RDF."""
 
 
 def _statements(path: str, on_bad: OnBad) -> Iterator[Record]:
     lines = (one for one in located_lines(path, on_bad) if not one[1].lstrip().startswith(b"#"))
     parsed = read_each(lines, _statement, itemgetter(1), on_bad)
-    for (subject, graph), group in groupby(parsed, key=lambda one: (one.subject, one.graph)):
+    for (subject, graph), group in groupby(parsed, key=itemgetter(0, 4)):
         units = [graph] if graph else ()
         literals: dict[str, list[str]] = {}
         types, where = [], ""
-        for one in group:
-            where = where or one.where
-            attribute = _local_name(one.predicate)
-            if one.predicate == _TYPE:
-                types.append(_local_name(one.entity or one.literal))
-            elif one.entity is None:
-                literals.setdefault(attribute, []).append(one.literal)
+        for _, predicate, entity, literal, _, place in group:
+            where = where or place
+            attribute = _local_name(predicate)
+            if predicate == _TYPE:
+                types.append(_local_name(entity or literal))
+            elif entity is None:
+                literals.setdefault(attribute, []).append(literal)
             else:
-                yield Relation(subject, one.entity, units, attribute, place=one.where)
+                yield Relation(subject, entity, units, attribute, place=place)
         if not (literals or types):
             continue
         names = [name for key in _NAMES for name in literals.pop(key, [])]
@@ -252,7 +245,7 @@ def _statement(located: tuple[str, bytes]) -> _Statement:
     literal = " ".join((terms[5] or "").split())
     if entity is None and not literal:
         raise BadRecord(where, "a literal with text in it", "an empty one")
-    return _Statement(subject, predicate, entity, literal, terms[6] or terms[7] or "", where)
+    return subject, predicate, entity, literal, terms[6] or terms[7] or "", where
 
 
 def _unescaped(term: str, where: str) -> str:

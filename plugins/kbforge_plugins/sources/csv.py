@@ -115,7 +115,7 @@ class CsvSource(TableSource):
                 place = number + lines.passed
                 fragment = reader.fragment(cells[: len(header)], place, self.where, lines.first)
             except BadRecord as error:
-                if isinstance(error, _EndlessRecord):
+                if isinstance(error, EndlessRecord):
                     number += 1
                     lines.give_back_all_but_first()
                 on_bad(error, lines.raw)
@@ -130,12 +130,12 @@ class CsvSource(TableSource):
         self.taken[-1] = f"{about}, {counted(number, 'row')}, {self.summary(header)}"
 
 
-class _EndlessRecord(BadRecord):
+class EndlessRecord(BadRecord):
     """A record whose end is unknown."""
 
 
 def _parse_next(lines: _Lines, delimiter: str) -> list[str] | None:
-    """The fields of the next record, None at the end; an _EndlessRecord if it cannot be parsed."""
+    """The fields of the next record, None at the end; an EndlessRecord if it cannot be parsed."""
     csv.field_size_limit(_MOST_CHARACTERS)  # another library may have changed it for the process
     # a reader of its own for each record: after an error nothing of the old state may remain
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
@@ -147,9 +147,9 @@ def _parse_next(lines: _Lines, delimiter: str) -> list[str] | None:
             return None
         except UnicodeDecodeError as error:
             bad = undecodable(error.object, lines.encoding, lines.where)
-            raise _EndlessRecord(bad.where, bad.expected, bad.got) from None
+            raise EndlessRecord(bad.where, bad.expected, bad.got) from None
         except csv.Error as error:
-            raise _EndlessRecord(lines.where, "a CSV record", _reason(error)) from None
+            raise EndlessRecord(lines.where, "a CSV record", _reason(error)) from None
         if cells:  # a blank line is no record
             return cells
 

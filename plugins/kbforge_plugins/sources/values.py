@@ -22,7 +22,15 @@ from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, quoted
 from kbforge.files.fragments import json_lines_of, parse_json, read_each, shown
 from kbforge.files.io import MAX_LINE_BYTES, MOST_SKIPPED, called, damage_of, lines_of
-from kbforge_plugins.sources.csv import UTF8, as_utf8, sampled, settled, undecodable, with_hint
+from kbforge_plugins.sources.csv import (
+    UTF8,
+    EndlessRecord,
+    as_utf8,
+    sampled,
+    settled,
+    undecodable,
+    with_hint,
+)
 
 _STEP = 1 << 16
 _NEAR_END = 16  # characters that may be the beginning of an escape or a literal
@@ -151,7 +159,7 @@ def _streamed(window: _Window, encoding: str, on_bad: OnBad) -> Iterator[JsonVal
         try:
             raw = window.value(where)
             value = parse_json(raw, where)
-        except _EndlessValue as error:
+        except EndlessRecord as error:
             skipped, is_whole = window.skip_broken()
             on_bad(error, skipped)
         except BadRecord as error:
@@ -162,10 +170,6 @@ def _streamed(window: _Window, encoding: str, on_bad: OnBad) -> Iterator[JsonVal
         on_bad(window.cut(f"{window.name}:{window.line}"), b"")
     elif is_whole and is_inside:
         on_bad(_unclosed(window.name, window.line), b"")
-
-
-class _EndlessValue(BadRecord):
-    """A value whose end is unknown."""
 
 
 class _Window:
@@ -208,7 +212,7 @@ class _Window:
         return self.text[self.at]
 
     def value(self, where: str) -> bytes:
-        """The text of the value that begins here, which is then skipped; or an _EndlessValue."""
+        """The text of the value that begins here, which is then skipped; or an EndlessRecord."""
         end = self._end_of_value(where)
         raw = self.text[self.at : end].encode(errors=_BYTES)
         self.advance(end)
@@ -223,21 +227,21 @@ class _Window:
                 continue
             except json.JSONDecodeError as error:
                 if not self._may_go_on(error):
-                    raise _EndlessValue(where, "a JSON value", self._said(error)) from None
+                    raise EndlessRecord(where, "a JSON value", self._said(error)) from None
             except RecursionError:
                 expected = "objects and arrays nested at most 254 deep"
-                raise _EndlessValue(where, expected, "deeper ones") from None
+                raise EndlessRecord(where, expected, "deeper ones") from None
             if len(self.text) - self.at > MAX_LINE_BYTES:
                 expected = f"a value of at most {MAX_LINE_BYTES:,} characters"
-                raise _EndlessValue(where, expected, "a longer one")
+                raise EndlessRecord(where, expected, "a longer one")
             if not self._more():
                 raise self.cut(where)
 
-    def cut(self, where: str) -> _EndlessValue:
+    def cut(self, where: str) -> EndlessRecord:
         """The error about a value that is truncated by the end of the file."""
         if self.damage is None:
-            return _EndlessValue(where, "a whole JSON value", "the end of the file")
-        return _EndlessValue(where, "a whole file", damage_of(self.damage))
+            return EndlessRecord(where, "a whole JSON value", "the end of the file")
+        return EndlessRecord(where, "a whole file", damage_of(self.damage))
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
         """Whether an error may be caused by truncated text rather than its content."""

@@ -68,14 +68,13 @@ def pieces_of(bpe: Tokenizer) -> list[bytes]:
     return [bytes(byte_of[character] for character in piece) for piece, _ in vocabulary]
 
 
-class SetTokenizer:
+class SetTokenizer(Codec):
     """Tokens of sets of fragments under a grammar, with byte-level BPE inside strings."""
 
     def __init__(self, grammar: Grammar, bpe: Tokenizer) -> None:
+        super().__init__(grammar, pieces_of(bpe), self._pieces_in)
         self.grammar = grammar
         self.bpe = bpe
-        self._codec = Codec(grammar, pieces_of(bpe), self._split)
-        self.table = self._codec.table
         self._serializer: Serializer = registry.create("serializers", grammar.name)
         self._known: dict[str, list[int]] = {}
 
@@ -98,15 +97,7 @@ class SetTokenizer:
         """The canonical text of a set."""
         return self._serializer.serialize(fragments)
 
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a text; a GrammarError if the text is illegal."""
-        return self._codec.encode(text)
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens; a GrammarError if it is illegal or incomplete."""
-        return self._codec.decode(tokens)
-
-    def _split(self, content: str) -> list[int]:
+    def _pieces_in(self, content: str) -> list[int]:
         found = self._known.get(content)
         if found is None:
             if len(self._known) >= _MOST_CACHED:
@@ -190,13 +181,13 @@ class GPT(nn.Module):
         self.blocks = nn.ModuleList(DecoderBlock(shape, dropout) for _ in range(shape.n_layers))
         self.norm = nn.RMSNorm(shape.d_model, eps=_EPSILON)
         self.dropout = dropout
-        self.apply(self._initialise)
-
-    def _initialise(self, module: nn.Module) -> None:
-        if isinstance(module, nn.Embedding | nn.Linear):
-            # scaled by depth, which then does not change the variance of the stream (GPT-2)
-            deep = math.sqrt(2 * self.shape.n_layers) if isinstance(module, Addition) else 1.0
-            nn.init.normal_(module.weight, std=0.02 / deep)
+        for name, module in self.named_modules():
+            if isinstance(module, nn.Embedding | nn.Linear):
+                # what a block adds to the stream is scaled by depth, which then does not change the
+                # variance of the stream (GPT-2)
+                is_added = name.endswith((".attended", ".down"))
+                deep = math.sqrt(2 * shape.n_layers) if is_added else 1.0
+                nn.init.normal_(module.weight, std=0.02 / deep)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Hidden states [B, T, D] of tokens [B, T], which may have padding at the end."""
@@ -212,10 +203,6 @@ class GPT(nn.Module):
         return F.linear(hidden, self.embedding.weight)
 
 
-class Addition(nn.Linear):
-    """The last layer of what a block adds to the stream."""
-
-
 class DecoderBlock(nn.Module):
     """x + attention(norm(x)), then x + feed_forward(norm(x))."""
 
@@ -226,10 +213,10 @@ class DecoderBlock(nn.Module):
         self.dropout = dropout
         self.norm_attention = nn.RMSNorm(d, eps=_EPSILON)
         self.queries_keys_values = nn.Linear(d, 3 * d, bias=False)
-        self.attended = Addition(d, d, bias=False)
+        self.attended = nn.Linear(d, d, bias=False)
         self.norm_feed_forward = nn.RMSNorm(d, eps=_EPSILON)
         self.gate_and_up = nn.Linear(d, 2 * f, bias=False)
-        self.down = Addition(f, d, bias=False)
+        self.down = nn.Linear(f, d, bias=False)
 
     def forward(self, x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
         """[B, T, D] -> [B, T, D]."""
