@@ -81,6 +81,13 @@ class UsageError(KBForgeError):
     exit_code = EXIT_USAGE
 
 
+def require_least(least: int, where: str = "", /, **options: int) -> None:
+    """Refuse options below a least value with a UsageError that begins with `where`."""
+    for name, value in options.items():
+        if value < least:
+            raise UsageError(f"{where}{name}: expected at least {least}, got {value}")
+
+
 class DuplicateError(UsageError):
     """A fragment whose id is in the store with different content."""
 

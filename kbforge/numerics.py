@@ -1,4 +1,4 @@
-"""Shared arithmetic: log sums, a grid on which sums are exact, growing arrays.
+"""Shared arithmetic: log sums, a grid on which sums are exact, growing arrays, flat arrays of runs.
 
 *The grid.* Log weights are multiples of 2^-34 nats (6e-11). Sums of such numbers below 2^19 nats in
 size have no rounding error at all in float64. So a weight does not depend on the order of
@@ -10,6 +10,7 @@ So the kernel and Python compute the same bits.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -111,3 +112,28 @@ def grown(array: NDArray[Any], capacity: int, axis: int = 0) -> NDArray[Any]:
     larger = np.zeros(shape, dtype=array.dtype)
     larger[tuple(slice(0, size) for size in array.shape)] = array
     return larger
+
+
+def starts_of(lengths: Sequence[int] | IntArray) -> IntArray:
+    """Where parts of these lengths begin, and where the last part ends."""
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+def spread(starts: IntArray, runs: IntArray) -> tuple[IntArray, IntArray]:
+    """The entries of some runs, end to end: their places, and the position of the run in `runs`."""
+    first = starts[runs]
+    sizes = starts[runs + 1] - first
+    number = np.arange(len(runs)).repeat(sizes)
+    return np.arange(len(number)) + (first - starts_of(sizes)[:-1])[number], number
+
+
+def at_numbers(
+    numbers: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: float
+) -> NDArray[Any]:
+    """The values of the wanted numbers, given for ascending `numbers` along the last axis."""
+    if not len(numbers):
+        return np.full((*values.shape[:-1], len(wanted)), missing)
+    at = np.searchsorted(numbers, wanted).clip(max=len(numbers) - 1)
+    return np.where(numbers[at] == wanted, values[..., at], missing)

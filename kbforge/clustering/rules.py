@@ -47,7 +47,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
 from kbforge.contracts import Cluster, Fate, FloatArray, IntArray
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, require_least
 from kbforge.numerics import log_sum_exp, on_grid
 
 Resampler: TypeAlias = Callable[[FloatArray, int, np.random.Generator], tuple[IntArray, FloatArray]]
@@ -196,12 +196,9 @@ class Rules:
     wave: int = WAVE
 
     def __post_init__(self) -> None:
-        if self.particles < 1:
-            raise UsageError(f"particles: expected at least 1, got {self.particles}")
+        require_least(1, particles=self.particles, wave=self.wave)
         if self.floor is not None and not 0 <= self.floor < 1:
             raise UsageError(f"floor: expected a number from 0 to below 1, got {self.floor}")
-        if self.wave < 1:
-            raise UsageError(f"wave: expected at least 1, got {self.wave}")
 
     @property
     def keeps_heaviest(self) -> bool:

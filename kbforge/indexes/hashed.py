@@ -7,7 +7,7 @@ All numbers have 64 bits and are the same on every machine: `mixed` is the final
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from kbforge.contracts import Features, Fragment
 from kbforge.contracts.index import CandidateIndex, IntArray
 from kbforge.contracts.likelihood import FloatArray
-from kbforge.errors import UsageError
+from kbforge.numerics import spread, starts_of
 from kbforge.texts import END, START, digest_of, normalised
 
 Hashes: TypeAlias = NDArray[np.uint64]
@@ -49,13 +49,6 @@ class HashedIndex(CandidateIndex):
         return found
 
 
-def require_least(index: str, least: int, **options: int) -> None:
-    """Refuse options of an index that are below the least value."""
-    for name, value in options.items():
-        if value < least:
-            raise UsageError(f"index {index}: {name}: expected at least {least}, got {value}")
-
-
 class OwnedNumbers(NamedTuple):
     """Numbers of several owners, end to end, and where each owner's begin, shape [owners + 1]."""
 
@@ -74,31 +67,6 @@ def mixed(numbers: Hashes) -> Hashes:
     x = (x ^ (x >> _SHIFTS[0])) * _FIRST
     x = (x ^ (x >> _SHIFTS[1])) * _SECOND
     return np.asarray(x ^ (x >> _SHIFTS[2]))
-
-
-def starts_of(lengths: Sequence[int] | IntArray) -> IntArray:
-    """Where parts of these lengths begin, and where the last part ends."""
-    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
-
-
-def spread(starts: IntArray, runs: IntArray) -> tuple[IntArray, IntArray]:
-    """The entries of some runs, end to end: their places, and the position of the run in `runs`."""
-    first = starts[runs]
-    sizes = starts[runs + 1] - first
-    number = np.arange(len(runs)).repeat(sizes)
-    return np.arange(len(number)) + (first - starts_of(sizes)[:-1])[number], number
-
-
-def at_numbers(
-    numbers: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: float
-) -> NDArray[Any]:
-    """The values of the wanted numbers, given for ascending `numbers` along the last axis."""
-    if not len(numbers):
-        return np.full((*values.shape[:-1], len(wanted)), missing)
-    at = np.searchsorted(numbers, wanted).clip(max=len(numbers) - 1)
-    return np.where(numbers[at] == wanted, values[..., at], missing)
 
 
 def of_owners(owners: IntArray, numbers: Hashes, n: int) -> OwnedNumbers:

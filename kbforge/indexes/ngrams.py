@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, require_least
 from kbforge.indexes.hashed import (
     HashedIndex,
     Hashes,
     OwnedNumbers,
     Said,
     Values,
-    at_numbers,
     combined,
     counted,
     different,
@@ -37,10 +36,9 @@ from kbforge.indexes.hashed import (
     grams_of,
     mixed,
     of_owners,
-    require_least,
-    starts_of,
 )
 from kbforge.models.bundle import KeptReader
+from kbforge.numerics import at_numbers, starts_of
 
 _MOST_CHARACTERS = 4096  # of a value that are read
 _MOST_KEYS = 512  # of a fragment
@@ -82,8 +80,10 @@ class Ngrams(HashedIndex):
         common: int = 100,
         attributes: tuple[str, ...] = (),
     ) -> None:
-        require_least("ngrams", 1, families=families, shared=shared, rarest=rarest, common=common)
-        require_least("ngrams", 0, compared=compared)
+        require_least(
+            1, "index ngrams: ", families=families, shared=shared, rarest=rarest, common=common
+        )
+        require_least(0, "index ngrams: ", compared=compared)
         if not 2 <= order <= _MOST_ORDER:
             raise UsageError(f"index ngrams: order: expected 2 to {_MOST_ORDER}, got {order}")
         self.families, self.shared, self.compared = families, shared, compared

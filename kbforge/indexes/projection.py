@@ -34,7 +34,7 @@ from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
 from kbforge.contracts.likelihood import FloatArray
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, require_least
 from kbforge.indexes.hashed import (
     LARGEST,
     HashedIndex,
@@ -43,11 +43,10 @@ from kbforge.indexes.hashed import (
     located,
     mixed,
     ordinary,
-    require_least,
     stacked,
-    starts_of,
 )
 from kbforge.models.bundle import KeptReader
+from kbforge.numerics import starts_of
 
 _MOST_TABLES = 512
 _MOST_ROWS = 24
@@ -94,8 +93,8 @@ class Projection(HashedIndex):
         standardised: bool = True,
         seed: int = 0,
     ) -> None:
-        require_least("projection", 1, families=families, shared=shared)
-        require_least("projection", 0, compared=compared, seed=seed)
+        require_least(1, "index projection: ", families=families, shared=shared)
+        require_least(0, "index projection: ", compared=compared, seed=seed)
         if not 1 <= tables <= _MOST_TABLES or (tables % len(_SHARES) and not angles):
             raise UsageError(
                 f"index projection: tables: expected 1 to {_MOST_TABLES}, a multiple of "

@@ -28,11 +28,12 @@ import numpy as np
 import orjson
 
 from kbforge.contracts import CandidateIndex, Fragment, IntArray, LearnedState
-from kbforge.errors import UsageError, quoted
-from kbforge.indexes.hashed import HashedIndex, require_least, starts_of
+from kbforge.errors import UsageError, quoted, require_least
+from kbforge.indexes.hashed import HashedIndex
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.bundle import KeptReader
+from kbforge.numerics import starts_of
 from kbforge.texts import (
     LARGEST,
     Begun,
@@ -180,8 +181,8 @@ class Selective(HashedIndex):
         rules: tuple[str, ...] = (),
         attributes: tuple[str, ...] = (),
     ) -> None:
-        require_least("selective", 1, families=families, shared=shared, common=common)
-        require_least("selective", 0, compared=compared)
+        require_least(1, "index selective: ", families=families, shared=shared, common=common)
+        require_least(0, "index selective: ", compared=compared)
         self.families, self.shared, self.compared = families, shared, compared
         self.common = common
         self.rules = tuple(tuple(rule.split("+")) for rule in rules)

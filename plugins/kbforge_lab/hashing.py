@@ -14,15 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import Features, FloatArray, Fragment, Likelihood
-from kbforge.indexes.hashed import (
-    RandomDirections,
-    gram_counts,
-    located,
-    mixed,
-    ordinary,
-    stacked,
-    starts_of,
-)
+from kbforge.indexes.hashed import RandomDirections, gram_counts, located, mixed, ordinary, stacked
+from kbforge.numerics import starts_of
 
 _ORDER = 2  # characters of an n-gram
 _FOLDED = 256  # dimensions of features that are not coordinates

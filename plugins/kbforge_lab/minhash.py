@@ -64,14 +64,13 @@ from kbforge.contracts import CandidateIndex, Features, LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import IntArray
 from kbforge.contracts.likelihood import FloatArray
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, require_least
 from kbforge.indexes.hashed import (
     HashedIndex,
     Hashes,
     OwnedNumbers,
     Said,
     Values,
-    at_numbers,
     combined,
     counted,
     distinct,
@@ -79,11 +78,10 @@ from kbforge.indexes.hashed import (
     grams_of,
     mixed,
     of_owners,
-    require_least,
     runs_of,
-    starts_of,
 )
 from kbforge.models.bundle import KeptReader
+from kbforge.numerics import at_numbers, starts_of
 from kbforge.texts import digest_of, normalised
 
 _SCALE = 2.0**-53

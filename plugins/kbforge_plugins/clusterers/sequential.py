@@ -11,7 +11,7 @@ from typing import Literal
 from kbforge.clustering.rules import RESAMPLERS, WAVE, ResamplerName, Rules, Weights, greedy
 from kbforge.clustering.session import SequentialMonteCarlo
 from kbforge.contracts import Session
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, require_least
 
 
 class Smc(SequentialMonteCarlo):
@@ -105,8 +105,7 @@ class SplitSmc(SequentialMonteCarlo):
     ) -> None:
         if weights == "target" and resampler != "greedy":
             raise UsageError(f"weights target needs the greedy resampler, got {resampler}")
-        if revise < 0:
-            raise UsageError(f"revise: expected at least 0, got {revise}")
+        require_least(0, revise=revise)
         if revise and resampler != "greedy":
             raise UsageError(f"revise needs the greedy resampler, got {resampler}")
         self.particles = particles

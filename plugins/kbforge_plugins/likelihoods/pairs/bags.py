@@ -36,8 +36,8 @@ from scipy import sparse
 
 from kbforge.contracts import FloatArray, IntArray, LearnedState
 from kbforge.errors import ModelError
-from kbforge.indexes.hashed import spread, starts_of
 from kbforge.models.bundle import KeptReader, Number
+from kbforge.numerics import spread, starts_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

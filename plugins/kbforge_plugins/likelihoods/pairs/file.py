@@ -24,7 +24,7 @@ from rapidfuzz.process import cpdist
 from scipy import sparse
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
-from kbforge.indexes.hashed import at_numbers, spread
+from kbforge.numerics import at_numbers, spread
 from kbforge_plugins.likelihoods.pairs.bags import (
     Part,
     PartReader,

@@ -26,7 +26,7 @@ from rapidfuzz import fuzz
 from rapidfuzz.process import cpdist
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge.indexes.hashed import at_numbers, spread, starts_of
+from kbforge.numerics import at_numbers, spread, starts_of
 from kbforge.texts.kinds import words_of
 from kbforge_plugins.likelihoods.pairs.table import SMALL
 

@@ -48,11 +48,10 @@ from kbforge.contracts import (
 from kbforge.errors import ModelError, OtherModelError, UsageError, quoted
 from kbforge.files.io import read_small
 from kbforge.fit.description import UNREAD, PairOdds
-from kbforge.indexes.hashed import starts_of
 from kbforge.kernel.binding import address
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
-from kbforge.numerics import capacity_for
+from kbforge.numerics import capacity_for, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import PartReader, flattened
 from kbforge_plugins.likelihoods.pairs.file import (
     AGREEMENT_FEATURES,

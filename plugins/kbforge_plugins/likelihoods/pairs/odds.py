@@ -39,8 +39,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
-from kbforge.indexes.hashed import spread, starts_of
 from kbforge.models.trees import Trees
+from kbforge.numerics import spread, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader
 from kbforge_plugins.likelihoods.pairs.file import File, Rows
 from kbforge_plugins.likelihoods.pairs.near import attributes_compared, comparable

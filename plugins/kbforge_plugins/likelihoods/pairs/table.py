@@ -32,7 +32,7 @@ import numpy as np
 from anyascii import anyascii
 
 from kbforge.contracts import Constraints, FloatArray, Fragment, IntArray
-from kbforge.indexes.hashed import starts_of
+from kbforge.numerics import starts_of
 from kbforge.texts.kinds import (
     KINDS,
     Kind,
