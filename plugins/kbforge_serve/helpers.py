@@ -134,9 +134,12 @@ def _help(path: str, heard: Connection, asked: Connection) -> None:
     readers.warm()
     asked.send(None)
     while True:
-        question = asked.recv()
+        module, name, given, named = asked.recv()
         try:
-            asked.send(_answer(readers, *question))
+            asked.send((getattr(import_module(module), name)(readers, *given, **named), None))
+        except KBForgeError as error:
+            kind = next(at for at, known in enumerate(_ERRORS) if isinstance(error, known))
+            asked.send((None, (kind, str(error))))
         except Exception:
             asked.send((None, (len(_ERRORS) - 1, traceback.format_exc())))
 
@@ -145,14 +148,3 @@ def _end_with(heard: Connection) -> None:
     """End with the server, which has the only other end, even if it is killed."""
     wait([heard])
     os._exit(0)
-
-
-def _answer(
-    readers: Readers, module: str, name: str, given: tuple[object, ...], named: dict[str, object]
-) -> tuple[object, tuple[int, str] | None]:
-    """The function's result, or the type and message of its error."""
-    try:
-        return getattr(import_module(module), name)(readers, *given, **named), None
-    except KBForgeError as error:
-        kind = next(at for at, known in enumerate(_ERRORS) if isinstance(error, known))
-        return None, (kind, str(error))

@@ -77,20 +77,15 @@ class _Sentences(MCPServer[Any]):
             with spelled(_as_argument):
                 return await super().call_tool(name, arguments, context)
         except ToolError as error:
-            sentence = _sentence(error.__cause__, self._store)
-            if sentence is None:
+            cause = error.__cause__
+            if isinstance(cause, KBForgeError):
+                sentence = sentence_of(cause, self._store)
+            elif isinstance(cause, ValidationError):
+                sentence = mistake_in(cause.errors())
+            else:  # no mistake of the model
                 raise
             text = TextContent(type="text", text=sentence)
             return CallToolResult(content=[text], is_error=True)
-
-
-def _sentence(error: BaseException | None, store: str) -> str | None:
-    """The error message for the model; None if it is not the model's mistake."""
-    if isinstance(error, KBForgeError):
-        return sentence_of(error, store)
-    if isinstance(error, ValidationError):
-        return mistake_in(error.errors())
-    return None
 
 
 def _as_argument(name: str, value: object) -> str:

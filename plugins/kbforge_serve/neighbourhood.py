@@ -49,7 +49,7 @@ def neighbourhood(readers: Readers, id: str) -> dict[str, Any]:
     with readers.store() as store:
         home, members = store.entity(id)
         joined = _joined(store, [home])
-        beside = {_other(pair, id): p for pair, p in joined.items() if id in pair}
+        beside = {a if b == id else b: p for (a, b), p in joined.items() if id in (a, b)}
         near = _near(readers, store, members)
         ranked = sorted(beside, key=lambda other: (-beside[other], other))
         ranked += sorted(near.keys() - beside, key=lambda other: (-near[other], other))
@@ -69,10 +69,6 @@ def neighbourhood(readers: Readers, id: str) -> dict[str, Any]:
     for node, (x, y) in zip(nodes, _drawn(strength).tolist(), strict=True):
         node["x"], node["y"] = x, y
     return {"id": id, "nodes": nodes, "edges": edges}
-
-
-def _other(pair: Pair, id: str) -> str:
-    return pair[1] if pair[0] == id else pair[0]
 
 
 def _joined(store: Store, names: Sequence[int]) -> dict[Pair, float]:
