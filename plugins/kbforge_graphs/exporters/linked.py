@@ -11,7 +11,7 @@ r"""Exporters of graphs: RDF as JSON-LD and N-Quads, and a folder for Neo4j.
 | BASE relation:source, relation:row | a fragment's, as text and as a number |
 | BASE source:NAME | a source, unless it is an http address, which stands for itself |
 
-What follows the colon is percent-encoded, so that every name has an IRI of its own.
+The part after the colon is percent-encoded, so every name has a unique IRI.
 
 *jsonld*: one document, in which each entity contains its fragments.
 
@@ -21,8 +21,8 @@ What follows the colon is percent-encoded, so that every name has an IRI of its 
       "fragment": [{"@id": "urn:kbforge:fragment:a", "source": "census",
                     "urn:kbforge:attribute:name": ["Ada"]}]}]}
 
-Type and names are those of schema.org, whose terms stand in the context, so that no reader has to
-fetch it.
+Type and names are those of schema.org, whose terms are in the context, so no reader needs to fetch
+it.
 
 *nquads*: RDF statements, each in the named graph of its source. For every fragment f of an entity
 e, in the graph of f's source:
@@ -31,8 +31,8 @@ e, in the graph of f's source:
     <f> <attribute:A> "value"      <f> <relation:row> 12, if it has a row there
     <e> <attribute:A> "value"
 
-and of every entity in the default graph its name and confidence. Fragments without a known source
-(`kbforge export --fragments FILE` adds it) are in the default graph.
+and for every entity, in the default graph, its name and confidence. Fragments without a known
+source (`kbforge export --fragments FILE` adds it) are in the default graph.
 
 *neo4j*: a folder of CSV files for `neo4j-admin database import`.
 
@@ -43,14 +43,15 @@ and of every entity in the default graph its name and confidence. Fragments with
 | members.csv | :START_ID(Fragment), :END_ID(Entity), :TYPE |
 
 Every attribute of any entity or fragment is a column, an array of strings, in the order of the
-file. Values of an array are separated by U+001F, for the import knows no escape within an array:
+file. Values of an array are separated by U+001F, because the import supports no escape within an
+array:
 
     neo4j-admin database import full --array-delimiter=U+001F --multiline-fields=true \
         --nodes=kb/entities.csv --nodes=kb/fragments.csv --relationships=kb/members.csv
 
 That character and NUL become U+FFFD within a value. An attribute's name keeps letters, digits and
-underscores; the rest becomes an underscore, since a header gives colons and brackets a meaning.
-What a node does not have is an empty field without quotes, which is no property.
+underscores; other characters become underscores, because colons and brackets have a meaning in a
+header. A missing property is an empty field without quotes.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class JsonLdExporter(Exporter):
         _require_base(self.base, "jsonld")
 
     def export(self, view: View, target: str) -> None:
-        """Write the document, one entity a line."""
+        """Write the document, one entity per line."""
         with open_output(target) as out:
             out.write(b'{"@context":' + orjson.dumps(self._context()) + b',"@graph":[')
             between = b"\n"
@@ -189,7 +190,7 @@ class NQuadsExporter(Exporter):
         _require_base(self.base, "nquads")
 
     def export(self, view: View, target: str) -> None:
-        """Write the statements, each of an entity once."""
+        """Write the statements, those of each entity once."""
         with open_output(target) as out:
             for entity in view.entities():
                 statements = self._statements(entity, view.fragments(entity))
@@ -246,7 +247,7 @@ def _require_base(base: str, exporter: str) -> None:
 
 
 def _iri(base: str, kind: str, name: str) -> str:
-    """The IRI of a thing by its kind: entity, fragment, attribute, relation or source."""
+    """The IRI of an entity, fragment, attribute, relation or source."""
     if kind == "source" and _ADDRESS.fullmatch(name) and not name.startswith(base):
         return name
     return f"{base}{kind}:{quote(name, safe='')}"
@@ -318,7 +319,7 @@ def _clean(text: str) -> str:
 
 
 def _row(cells: Iterable[str | None], clean: bool = True) -> bytes:
-    """A line of CSV: every cell in quotes, and nothing for none."""
+    """A line of CSV: every cell in quotes, and nothing for None."""
     texts = []
     for cell in cells:
         text = "" if cell is None else (_clean(cell) if clean else cell).replace('"', '""')

@@ -1,17 +1,16 @@
 """Writes a loaded graph with its entities merged: GraphRAG's tables, GraphML or triples.
 
-An exporter reads the graph that was loaded once more (`--graph`), and finds the entity of each end
-of a relation in each text unit by the id of its fragment (`fragment_id`). So a relation that
-several units state goes to several pairs of entities, where namesakes were parted: each unit takes
-an equal share of its weight. Relations of one pair and type become one: their weights add up, and
-descriptions, keywords and text units are joined. No weight is lost.
+An exporter reads the loaded graph once more (`--graph`), and finds the entity of each end of a
+relation in each text unit by the id of its fragment (`fragment_id`). So a relation that several
+units state may connect several pairs of entities, if namesakes were separated: each unit gets an
+equal share of its weight. Relations with the same pair and type become one: their weights are
+added, and descriptions, keywords and text units are joined. No weight is lost.
 
-An entity is called by its name. GraphRAG and LightRAG know entities by name only, so of entities
-with one name all but the first get their id behind it: "VICTORIA (e-442d346e599d)". The type is the
-best of the entity's; descriptions are all that the graph has of these names, so of parted namesakes
-each gets the whole.
+GraphRAG and LightRAG identify entities only by name, so among entities with one name all but the
+first get their id as a suffix: "VICTORIA (e-442d346e599d)". The type is the best of the entity's;
+descriptions are all that the graph has for these names, so separated namesakes all get the whole.
 
-A relation between two names of one entity now joins it with itself. It stays, and a note counts
+A relation between two names of one entity now joins it with itself. It is kept, and a note counts
 such relations. An end that is in no entity of the knowledge base keeps its name.
 
 | format | has |
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SOURCES = {".graphml": "lightrag", ".json": "property-graph"}
-"""The source of a graph in one file, by its ending; of others it is triples."""
+"""The source of a graph in a single file, by its ending; other files are triples."""
 _TABLES = """
 CREATE TABLE entities (number INTEGER PRIMARY KEY, id TEXT, title TEXT UNIQUE, type TEXT,
     confidence REAL);
@@ -74,7 +73,7 @@ CREATE INDEX by_relation_unit ON relation_texts (kind, text);
 
 @dataclass
 class _GraphExporter(Exporter):
-    """What the exporters of graphs take.
+    """The options of graph exporters.
 
     Args:
         graph: the graph that was loaded: a folder, or a file.
@@ -181,7 +180,7 @@ class _Merged:
                 self._add_texts("texts", of, texts)
 
     def _connect(self, record: Relation) -> None:
-        """Add a relation to the pair, or pairs, of entities that its units say."""
+        """Add a relation to the pair, or pairs, of entities in its units."""
         units = record.units or ("",)
         pairs: dict[tuple[int | str, int | str], list[str]] = {}
         for unit in units:
@@ -225,7 +224,7 @@ class _Merged:
         return added.lastrowid
 
     def notes(self) -> list[str]:
-        """What became of the relations, in sentences."""
+        """Sentences about what happened to the relations."""
         after = self._store.execute("SELECT count(*) FROM relations").fetchone()[0]
         before = counted(self._counts["before"], "relation")
         out = [f"{before} of the graph became {after:,} between merged entities"]

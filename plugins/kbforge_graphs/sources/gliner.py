@@ -1,9 +1,9 @@
 """The gliner source: entities and relations that GLiNER finds in texts.
 
-GLiNER gives a list of entities for each text: objects with `start`, `end`, `text`, `label` and
-`score`, and for relations `head`, `tail` and `relation`. Files that programs make of that are read:
-an array of such lists, one such list, a list a line, or objects with the keys `entities`, and as
-far as they are there `relations` and `text`.
+GLiNER returns a list of entities for each text: objects with `start`, `end`, `text`, `label` and
+`score`, and for relations `head`, `tail` and `relation`. The source reads files in these forms: an
+array of such lists, one such list, a list per line, or objects with the key `entities` and
+optionally `relations` and `text`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class GlinerSource(SpanSource):
 
 
 def _by_text(values: Iterator[JsonValue]) -> Iterator[JsonValue]:
-    """Values that hold a text each: entities that are alone belong to the text of their array."""
+    """Values that hold a text each; entities without a text belong to the text of their array."""
     for outer, group in groupby(values, key=lambda value: value.outer):
         alone: list[JsonValue] = []
         for value in group:

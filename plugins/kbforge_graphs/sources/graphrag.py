@@ -1,8 +1,8 @@
 """The graphrag source: the Parquet tables of a GraphRAG output folder.
 
-Read are `entities.parquet` and `relationships.parquet`. Relationships name their ends by title;
-they have no direction, so it does not matter in which one a pair is stated, or how often. A null
-counts as nothing, and so does the word `NONE`.
+The source reads `entities.parquet` and `relationships.parquet`. Relationships name their ends by
+title; they have no direction, so the order and repetition of a pair do not matter. Nulls and the
+word `NONE` are ignored.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _FITS: Mapping[str, Callable[[Any], bool]] = {
 
 
 def table(path: str, made: Made, on_bad: OnBad) -> Iterator[Record]:
-    """What `made` makes of each row of a table of GraphRAG."""
+    """The results of `made` for each row of a table of GraphRAG."""
     with rows_of(path, on_bad) as (columns, rows):
         yield from read_each(
             rows,

@@ -1,9 +1,9 @@
-"""Turns a graph into fragments; what the sources of graphs share.
+"""Turns a graph into fragments; the shared code of graph sources.
 
-Language models write graphs one text unit (a chunk, a document, the context of a triple) after
-another, and their tools merge entities of equal name. So homonyms are one entity there, and aliases
-are several. A graph source undoes the first: **one fragment for each entity in each text unit**.
-Its attributes:
+Language models write graphs text unit by text unit (a chunk, a document, the context of a triple),
+and their tools merge entities with equal names. So homonyms are one entity there, and aliases are
+several. A graph source undoes the merging: **one fragment for each entity in each text unit**. Its
+attributes:
 
 | attribute | values |
 |---|---|
@@ -13,13 +13,13 @@ Its attributes:
 | description | the description, if the entity is in one unit only |
 | any other | what the graph states of the entity there |
 
-A description of several units is a summary of all namesakes, which would tie them together, so it
-is in the metadata. The type of a relation is there, too (`relations`: head, type, tail): relations
-as attributes of their own compare too few fragments with each other to part or to join any.
+A description of several units summarises all namesakes, which would join them, so it goes into the
+metadata. So does the type of a relation (`relations`: head, type, tail): as separate attributes,
+relations compare too few fragments to separate or join any.
 
-The id of a fragment is `unit#key`, where the key is what the graph calls the entity; a unit without
-a name leaves the key alone. `fragment_id` makes it, so exporters find the fragment of each entity
-and unit again. The unit is the fragment's source.
+The id of a fragment is `unit#key`, where the key is the graph's name for the entity; without a
+named unit it is only the key. `fragment_id` makes it, so exporters can find the fragment of each
+entity and unit. The unit is the fragment's source.
 
 A reader yields `GraphEntity` and `Relation` records in any order. An end of a relation without an
 entity in that unit becomes a fragment as well. The records wait in a temporary file, so memory does
@@ -43,7 +43,7 @@ from kbforge.contracts.fragment import Fragment, OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, counted, listed, quoted
 
 NOTHING = frozenset({"", "NONE", "UNKNOWN", "NULL", "NAN", "N/A"})
-"""Types and descriptions, in capitals, that graph builders write where they know nothing."""
+"""Types and descriptions, in capitals, that graph builders write for unknown ones."""
 MOST_NEIGHBOURS = 1_000
 _ENDS = "fragments of relations' ends without an entity"
 _OWN = ("name", "type", "description", "neighbour")
@@ -222,7 +222,7 @@ class _Units:
         store.executescript(_TABLES)
 
     def add(self, record: Record) -> None:
-        """Take in a record; BadRecord if it breaks a law of `Fragment`."""
+        """Add a record; a BadRecord if it breaks a law of `Fragment`."""
         if isinstance(record, GraphEntity):
             self._add_entity(record)
         else:
@@ -275,7 +275,7 @@ class _Units:
         return int(found[0])
 
     def close(self) -> None:
-        """Everything is there: make it ready to be read."""
+        """Finish writing and prepare for reading."""
         self._store.executescript(_INDEXES)
 
     def count(self) -> int:
@@ -284,7 +284,7 @@ class _Units:
         return int(self._store.execute(query).fetchone()[0])
 
     def entities(self) -> int:
-        """The number of entities, whatever says that they are there."""
+        """The number of entities, including ends of relations."""
         return int(self._store.execute("SELECT count(DISTINCT key) FROM mentions").fetchone()[0])
 
     def missing(self) -> list[str]:
@@ -315,7 +315,7 @@ class _Units:
             yield place, Fragment.from_json(record, place)
 
     def _elsewhere(self, key: str) -> tuple[str, str]:
-        """What another unit states of an entity, without its description there."""
+        """The properties that another unit states of an entity, without its description there."""
         query = "SELECT said, about FROM mentions WHERE key = ? AND name IS NOT NULL"
         found = self._store.execute(query, (key,)).fetchone()
         if found is None:

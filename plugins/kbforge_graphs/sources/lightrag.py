@@ -1,14 +1,14 @@
 """The lightrag source: the GraphML graph of LightRAG or nano-graphrag.
 
 An input is the folder of its storage, or the graph's file. The id of a node is the entity's name,
-`source_id` its text chunks. LightRAG caps that list and says so in `truncate`; then the chunks come
-from `kv_store_entity_chunks.json` and `kv_store_relation_chunks.json` beside the graph.
+`source_id` its text chunks. LightRAG limits that list and marks this in `truncate`; then the chunks
+come from `kv_store_entity_chunks.json` and `kv_store_relation_chunks.json` beside the graph.
 
 Lists are joined by `<SEP>`. nano-graphrag puts names, types and descriptions in quotes, which are
-no part of them. The type `UNKNOWN` is none.
+removed. The type `UNKNOWN` means none.
 
-XML is parsed piece by piece, and a document type is refused: without one there are no entities that
-a small file could grow by, and nothing that would be fetched.
+XML is parsed piece by piece, and a document type is refused, so a small file cannot expand through
+entities, and nothing is fetched.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ class Element:
 def elements(path: str, on_bad: OnBad) -> Iterator[Element]:
     """The nodes and edges of a GraphML file, one at a time.
 
-    Where the file is damaged or cut short, `on_bad` is told, and reading ends. KBForgeError: the
-    file cannot be opened, or is no GraphML. BadRecord: it has a document type, or little of it is
+    If the file is damaged or truncated, `on_bad` is called, and reading ends. KBForgeError: the
+    file cannot be opened, or is not GraphML. BadRecord: it has a document type, or little of it is
     nodes and edges.
     """
     graph, between = _Graph(called(path)), 0
@@ -179,7 +179,7 @@ def elements(path: str, on_bad: OnBad) -> Iterator[Element]:
 
 
 class _Graph:
-    """What a parser meets."""
+    """Receives the events of a parser."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -202,7 +202,7 @@ class _Graph:
         return f"{self._name}:{self.parser.CurrentLineNumber}"
 
     def take(self) -> list[Element]:
-        """The elements that are whole by now, each once."""
+        """The elements completed so far, each once."""
         ready, self._ready = self._ready, []
         return ready
 

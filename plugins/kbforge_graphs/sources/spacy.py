@@ -1,9 +1,9 @@
 """The spacy source: spaCy documents with entities, as JSON or DocBin.
 
-JSON is what `doc.to_json()` gives, one document a line, in an array or alone: the keys `text` and
-`ents` are read, or `spans` where there are no `ents`, as Prodigy writes. Offsets are characters.
-A DocBin is a file that ends in `.spacy`. spaCy itself reads it, which the extra `spacy` installs,
-and reads it whole, so its size is bounded.
+JSON is the output of `doc.to_json()`, one document per line, in an array or alone: the keys `text`
+and `ents` are read, or `spans` without `ents`, as Prodigy writes. Offsets are characters. A DocBin
+is a file that ends in `.spacy`. spaCy itself (the extra `spacy`) reads it at once, so its size is
+bounded.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class SpacySource(SpanSource):
 
 
 def _require_bounded(content: bytes, path: str) -> None:
-    """Refuse a file that unpacks to more than memory should hold."""
+    """Refuse a file that expands beyond the memory limit."""
     inflate, size, rest = zlib.decompressobj(), 0, content
     most = min(_MOST_UNPACKED, max(1 << 25, 100 * len(content)))
     while rest and not inflate.eof:

@@ -1,4 +1,4 @@
-"""Turns spans of a text into fragments; what the sources of recognised entities share.
+"""Turns spans of a text into fragments; the shared code of sources of recognised entities.
 
 A recogniser marks spans of a text and gives each a type. Spans of one text with the same words and
 the same type are one entity there, and each entity of each text gives one fragment:
@@ -9,8 +9,8 @@ the same type are one entity there, and each entity of each text gives one fragm
 | type | the type |
 | neighbour | names of other entities of the text: related ones, then the nearest, ten at most |
 
-The id is made of the file's name, the text's number and the entity's: `news-3#1`. Metadata have the
-spans (characters of the text), the passage around the first of them, if the text is known, and the
+The id consists of the file's name, the text's number and the entity's: `news-3#1`. Metadata have
+the spans (characters of the text), the passage around the first one, if the text is known, and the
 relations as [head, type, tail].
 """
 
@@ -45,7 +45,7 @@ class Span(NamedTuple):
 
 
 class AnnotatedText(NamedTuple):
-    """A text and what a recogniser found in it; the text is "" if it is unknown."""
+    """A text and the entities recognised in it; the text is "" if it is unknown."""
 
     number: int
     where: str
@@ -114,7 +114,7 @@ def span_of(fields: object, where: str, path: str) -> tuple[int, int]:
 
 
 def words_at(text: str, start: int, end: int, where: str, path: str) -> str:
-    """The words of a span of a text, which has to have some there."""
+    """The words of a span of a text; there must be some."""
     words = " ".join(text[start:end].split())
     if end > len(text) or not words:
         got = f"{start} to {end} of {len(text):,} characters"
@@ -169,7 +169,7 @@ def _entities(text: AnnotatedText) -> list[_Entity]:
 
 
 def _neighbours(place: int, entities: Sequence[_Entity]) -> list[str]:
-    """The names of other entities: those that are related, then by how near they begin."""
+    """The names of other entities: related ones, then the nearest."""
     near = max(0, place - _MOST_NEIGHBOURS), place + _MOST_NEIGHBOURS
     around = zip_longest(entities[place + 1 : near[1] + 1], entities[near[0] : place][::-1])
     names = [*entities[place].related, *(one.name for two in around for one in two if one)]

@@ -6,14 +6,14 @@
   text. Of CoreNLP's JSON, `openie` of each sentence is read; a sentence is a text unit.
 - *nt*: N-Triples, or N-Quads, whose graph is the context.
 
-The ending of the file says the format, or the option `format` does. A context is the id of a text
-unit, or its text, of which a digest is the id. Without a context all triples of a file are one text
-unit, and entities of equal name one fragment. Triples whose head or tail is a word for nothing,
-such as NONE, are left out and counted.
+The ending of the file implies the format, unless the option `format` names it. A context is the id
+of a text unit, or its text, whose digest becomes the id. Without a context all triples of a file
+are one text unit, and entities with equal names one fragment. Triples whose head or tail is a
+placeholder, such as NONE, are left out and counted.
 
-In RDF an entity is called by its `label`, `prefLabel` or `name`, else by the last part of its IRI;
-`rdf:type` is its type, other literals are attributes. Triples of one subject have to stand together
-to make one record of it.
+In RDF an entity is named by its `label`, `prefLabel` or `name`, otherwise by the last part of its
+IRI; `rdf:type` is its type, other literals are attributes. Triples of one subject must be adjacent
+to form one record.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ is also the fragment's label:
 | any other | values of a chosen property, under its id or a name of your own |
 
 - Statements count as in Wikidata's own "truthy" dumps: those of the preferred rank if there are
-  any, else those of the normal rank. Unknown values and "no value" are no values.
-- An entity as a value is its id (Q42), since its label is elsewhere in the dump. A date has the
+  any, else those of the normal rank. Unknown values and "no value" are left out.
+- An entity as a value is its id (Q42), because its label is elsewhere in the dump. A date has the
   digits that its precision allows: 1952-03-11, 1952-03, 1952, 195X for a decade, 19XX for a
   century. A quantity is its number without the unit, a place `latitude,longitude`.
 - Old dumps have an empty list where an empty object is meant, and numbers of entities without ids.
@@ -67,7 +67,7 @@ class WikidataSource(Source):
         self.counts: Counter[str] = Counter()
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
-        """Yield one fragment an entity."""
+        """Yield one fragment per entity."""
         self.counts.clear()
         for path in inputs:
             for fragments in read_values(json_values(path, on_bad), self._fragments, on_bad):
@@ -150,7 +150,7 @@ class WikidataSource(Source):
 
 
 def _entities(value: object, where: str) -> Iterator[Mapping[str, Any]]:
-    """The entities of a record: itself, or those that Special:EntityData wraps."""
+    """The entities of a record: itself, or those inside a Special:EntityData object."""
     record = object_of(value, where, "")
     if "entities" not in record:
         yield record
@@ -203,4 +203,4 @@ _TEXTS: Mapping[str, Callable[[Any], str]] = {
     "monolingualtext": lambda value: _text(value["text"]),
     "globecoordinate": lambda value: f"{float(value['latitude'])},{float(value['longitude'])}",
 }
-"""The text of a value by its type; of a wrong value it raises one of what `_values` catches."""
+"""The text of a value by its type; a wrong value raises an error that `_values` catches."""

@@ -5,12 +5,12 @@
     object = "{" pair ("," pair)* "}"
     pair   = STRING ":" "[" STRING ("," STRING)* "]"
 
-One rule a line; the first one is the text, and every other one is used. An expression is made of
-literals in double quotes, STRING (a quoted string, quotation marks included), names of rules,
-sequences, alternatives `|` and parentheses. Behind a part stands at most one of the repetitions
-`*`, `+` and `?`. `#` begins a comment. Rules may not refer to themselves: the language must be
-regular, so that a table can hold it. Literals cannot go on for ever without a STRING or a place
-where the text may end (`kbforge_lm.grammar.skeleton` says why).
+There is one rule per line; the first one is the text, and every other one must be used. An
+expression consists of literals in double quotes, STRING (a quoted string, including quotation
+marks), names of rules, sequences, alternatives `|` and parentheses. At most one of the repetitions
+`*`, `+` and `?` follows a part. `#` begins a comment. Rules may not refer to themselves: the
+language must be regular, so that a table can hold it. Literals cannot repeat for ever without a
+STRING or a possible end of the text (`kbforge_lm.grammar.skeleton` explains why).
 
 A grammar becomes the smallest deterministic automaton that accepts its texts. The alphabet is the
 characters of the literals and one symbol for a whole quoted string. Thompson's construction, the
@@ -49,9 +49,9 @@ class Dfa:
 
 
 def compile_rules(text: str, where: str) -> Dfa:
-    """The automaton of the text of a grammar file; `where` is what errors call the file.
+    """The automaton of the text of a grammar file; errors name the file `where`.
 
-    GrammarError: with the line, what was expected and what was got; or too many states.
+    GrammarError: with the line, what was expected and what was found; or too many states.
     """
     rules: dict[str, tuple[str, int]] = {}
     for number, line in enumerate(text.splitlines(), start=1):
@@ -75,7 +75,7 @@ def compile_rules(text: str, where: str) -> Dfa:
 
 
 class _Reader:
-    """Recursive descent, which builds the automaton; a rule is read wherever it is named."""
+    """A recursive-descent parser that builds the automaton; a rule is read wherever it is named."""
 
     def __init__(self, rules: Mapping[str, tuple[str, int]], where: str, nfa: _Nfa) -> None:
         self._rules, self._where, self._nfa = rules, where, nfa
@@ -85,7 +85,7 @@ class _Reader:
         self._depth = 0
 
     def read(self) -> Span:
-        """The part of the first rule, which has to use all others."""
+        """The part of the first rule, which must use all others."""
         part = self._rule(next(iter(self._rules)))
         for name, (_, line) in self._rules.items():
             if name not in self._used:

@@ -1,23 +1,23 @@
 """The skeleton of a text: strings, and the symbols between them.
 
-What stands between two strings is one symbol, however many characters long: the text
+The characters between two strings are one symbol, whatever their number: the text
 
     {"name":["Ada L.","Ada Lovelace"]}{"name":["A. Lovelace"]}
 
 is read as  name · ":[" · Ada L. · "," · Ada Lovelace · "]} · name · ":[" · A. Lovelace · "]}
 
-so that every symbol is a decision. Characters that leave no choice are no symbols: `{"` at the
-beginning, and again after each object, is implied. Where a text may end, a symbol ends, and *ending
-is no symbol*: a text is scored as a prefix of longer ones. How many fragments a cluster has is the
-Dirichlet process's business; a likelihood that charged for the end would count it twice.
+so every symbol is a decision. Characters without alternatives are not symbols: `{"` at the
+beginning, and again after each object, is implied. A symbol ends where a text may end, and *the end
+is not a symbol*: a text is scored as a prefix of longer ones. The Dirichlet process models the
+number of fragments in a cluster; a likelihood that scored the end would count it twice.
 
 There must be finitely many symbols, which is why literals cannot repeat without a string or a
 possible end between them. Literals hold no quotation marks (the notation has no way to write one),
 so no symbol that can be read at some place begins with another, and a text has one reading.
 
-Strings are written as the serializers write them: a quotation mark, a backslash and characters
-below U+0020 are escaped, in the shortest way that JSON has, and nothing else is. Any other spelling
-is refused, so that a text and its reading determine each other.
+Strings are written like those of the serializers: a quotation mark, a backslash and characters
+below U+0020 are escaped, in JSON's shortest form, and nothing else is. Any other spelling is
+refused, so a text and its reading determine each other.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Skeleton:
 
 
 def compile_skeleton(rules: str, where: str) -> Skeleton:
-    """The skeleton of a grammar file, which errors call `where`."""
+    """The skeleton of a grammar file, which errors name `where`."""
     return _Builder(compile_rules(rules, where), where).skeleton()
 
 

@@ -1,11 +1,11 @@
 """Texts of a grammar as tokens: the table of legal tokens, encoding and decoding.
 
-A state is a node of the skeleton, and inside a string also how far its value has come. The masks of
-a batch are look-ups: `next_state[states] >= 0`. What is forced has no token (see `skeleton`).
+A state is a node of the skeleton and, inside a string, also the progress of its value. The masks of
+a batch are look-ups: `next_state[states] >= 0`. Implied characters have no token (see `skeleton`).
 
-Token 0 begins every sequence (it is never predicted and serves as padding); then come the symbols,
-then the pieces: byte-level BPE pieces of a string's value with a space before it. The space makes a
-word the same piece at the beginning of a value as inside it ("Merkel", "Angela Merkel").
+Token 0 begins every sequence (it is never predicted and serves as padding). Then come the symbols,
+then the pieces: byte-level BPE pieces of a string's value after a space. Because of the space, a
+word is the same piece at the beginning of a value as inside it ("Merkel", "Angela Merkel").
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ def _inside(pieces: Sequence[bytes]) -> NDArray[np.int16]:
 class Codec:
     """The tokens of a grammar's texts, from the bytes of each piece.
 
-    `split` gives the pieces of a string's content (a value after a space); their bytes, joined, are
-    its UTF-8.
+    `split` returns the pieces of a string's content (a value after a space); their bytes, joined,
+    are its UTF-8.
     """
 
     def __init__(

@@ -81,7 +81,7 @@ class DirichletRows:
         return self._settled + len(self._unsettled)
 
     def count(self, fragment: Fragment) -> Mapping[int, int]:
-        """How often a fragment counts in rows; `_made` adds new rows."""
+        """How often a fragment counts in each row; `_made` adds new rows."""
         raise NotImplementedError
 
     def encode(self, fragment: Fragment) -> RowCounts:
@@ -96,7 +96,7 @@ class DirichletRows:
     def entries_of(
         self, fragments: Sequence[Fragment]
     ) -> tuple[IntArray, NDArray[np.int32], NDArray[np.int32]]:
-        """Where each fragment's entries begin, shape [n + 1], and all rows and counts."""
+        """The position of each fragment's first entry, shape [n + 1], and all rows and counts."""
         held = self.pairs_of(fragments)
         starts = np.zeros(len(held) + 1, dtype=np.int64)
         np.cumsum([len(pairs) for pairs in held], out=starts[1:])
@@ -174,7 +174,7 @@ class DirichletRows:
         return joined
 
     def gains_of_one(self, rows: IntArray, counts: IntArray) -> FloatArray:
-        """`gains` for one more, rows and counts of one shape."""
+        """`gains` for one more, with rows and counts of the same shape."""
         if counts.size and int(counts.max()) >= _TABULATED:
             return self.gains(rows, counts, 1)
         return self._gains_of_one.ravel().take(rows * _TABULATED + counts)
@@ -300,7 +300,7 @@ class LiveRows(LiveClusters):
         self._write(children, unread, *merged(owners, rows, counts, self._rows.size))
 
     def gather(self, xs: Sequence[RowCounts], slot: int) -> None:
-        """C := all of xs, whose counts are added up at once."""
+        """C := all of xs; their counts are summed at once."""
         self._reserve(1)
         self._fit_slots(slot + 1)
         rows = np.concatenate([x.rows for x in xs])
@@ -337,7 +337,7 @@ class LiveRows(LiveClusters):
         return float(x.log_marginal + self._rows.gains(x.rows, before, x.counts).sum() + gain)
 
     def add(self, x: RowCounts, slot: int) -> None:
-        """C := C + x: the slot moves on to a new cell. Counts are whole: nothing drifts."""
+        """C := C + x: the slot gets a new cell. Counts are integers, so nothing drifts."""
         slots = np.array([slot])
         self.extend(x, slots, slots)
 
@@ -372,7 +372,8 @@ class LiveRows(LiveClusters):
         return ratio
 
     def _unread_gains(self, unread: bool, slots: IntArray) -> FloatArray | float:
-        """What each gain loses where nothing is read of one of the sides; `unread` is the own."""
+        """The correction of each gain if one side has no readable content; `unread` is the
+        fragment's."""
         if unread:
             return UNREAD
         if not self._store.any_unread:
@@ -393,7 +394,7 @@ class LiveRows(LiveClusters):
         return rows, counts
 
     def _unread(self, slot: int) -> int:
-        """Of how many fragments of a slot's cluster nothing is read."""
+        """The number of fragments in a slot's cluster without readable content."""
         return int(self._store.unread[self._cell_of[slot + 1]])
 
     def _fit_slots(self, slots: int) -> None:
@@ -403,7 +404,7 @@ class LiveRows(LiveClusters):
             self._out = np.empty(capacity)
 
     def _index(self, cells: IntArray, rows: IntArray, counts: IntArray) -> None:
-        """Enter counts of new cells; rows that have become common turn dense first."""
+        """Add the counts of new cells; rows that have become common become dense first."""
         self._dense.fit_rows(self._rows.size)
         self._sparse.fit_rows(self._rows.size)
         numbers = self._dense.number_of.take(rows)
@@ -668,7 +669,7 @@ class _DenseRows:
         return line
 
     def _fill(self, n_cells: int) -> None:
-        """Bring all lines up to cell n_cells - 1. Cells are written once, so the rest stands."""
+        """Extend all lines to cell n_cells - 1. Cells are written once, so earlier entries stay."""
         if self._filled < n_cells:
             new = slice(self._filled, n_cells)
             held = self._counts[self._line_numbers, new].astype(np.int64)
@@ -679,7 +680,7 @@ class _DenseRows:
 
 
 _TOLD = 24
-"""The kernel is told the factors of counts below this, and asks for those of larger ones."""
+"""The kernel receives the factors of counts below this, and calls back for larger ones."""
 
 
 class CompiledRows:

@@ -6,7 +6,7 @@ of one entity share n-grams that are rare elsewhere, and
 
     L(C) = sum over histories h of log DirichletMultinomial(counts of C after h)
 
-of the ordered characters. Each attribute has chains of its own; a fragment without any of the
+of the ordered characters. Each attribute has its own chains; a fragment without any of the
 attributes contributes 0.
 
 *Prior.* For every attribute and history h (the n-1 symbols before), a cluster's next characters are
@@ -111,7 +111,7 @@ class NgramCounts:
                 counter.update(ngrams_of_all(some, self.order))
 
     def dump(self, values: Mapping[str, Any]) -> LearnedState:
-        """The counts, and further values, as `load` reads them."""
+        """The counts, and further values, in the form that `load` reads."""
         arrays: dict[str, NDArray[Any]] = {}
         for number, counter in enumerate(self.by_attribute.values()):
             counted = sorted(counter.items())
@@ -122,7 +122,7 @@ class NgramCounts:
 
     @classmethod
     def load(cls, order: int, read: KeptReader) -> NgramCounts:
-        """Read what `dump` gives; a ModelError if it is damaged."""
+        """Load the form of `dump`; a ModelError if it is damaged."""
         out = cls.empty(order, read.fields.texts("attributes"))
         for number, counter in enumerate(out.by_attribute.values()):
             name = f"ngrams_{number}"
@@ -250,7 +250,7 @@ _NAMED = 10  # attributes in a message
 
 
 class NgramLikelihood(ConjugateLikelihood):
-    """What n-gram models of every order share; each documents its options for users."""
+    """Common code of n-gram models of every order; each documents its options for users."""
 
     order: ClassVar[int]
     default_scale: ClassVar[float]
@@ -291,7 +291,7 @@ class NgramLikelihood(ConjugateLikelihood):
     def from_bundle(
         cls, path: Path, attributes: tuple[str, ...] | None = None, scale: float | None = None
     ) -> Self:
-        """Load what `kbforge train-ngram` wrote.
+        """Load a model that `kbforge train-ngram` wrote.
 
         Args:
             path: the bundle's folder.
@@ -325,7 +325,7 @@ class NgramLikelihood(ConjugateLikelihood):
         return cls.trained(counts, tuple(attributes or counts.by_attribute), scale)
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Without trained counts, count the values of the input, and say so.
+        """Without trained counts, count the values of the input, and return a note.
 
         Raises:
             UsageError: no fragment has the attributes that are read.

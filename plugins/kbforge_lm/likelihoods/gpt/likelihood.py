@@ -3,24 +3,24 @@
     L(C) = log p(canonical text of C), a sum over tokens of log-probabilities renormalised over
     the tokens that the grammar allows (split-SMC paper, appendix D.2.1; Koo et al. 2024)
 
-The end of the text is not scored: a set is scored as a prefix of larger ones. The size of a cluster
-is left to the Dirichlet process, as the sizes of training sets are those of a rule.
+The end of the text is not scored: a set is scored as a prefix of larger ones. The Dirichlet process
+models the size of a cluster, because the sizes of training sets follow a fixed rule.
 
-The text of a set says more than what its fragments have in common, and two that share no attribute
-may well look like one. So a set is read in *parts*: fragments that share an attribute, or are
-linked by others that do, are one part. L of k parts is the sum of theirs plus `UNREAD` (k - 1). A
+The text of a set depends on more than what its fragments share, and two fragments without a common
+attribute may look like one entity. So a set is read in *parts*: fragments that share an attribute,
+directly or through others, are one part. L of k parts is the sum of theirs plus `UNREAD` (k - 1). A
 fragment without properties has no text and is a part by itself.
 
 With a weight w, the score is a product of experts (Hinton 2002) with the surrogate:
 
     L(C) = log p(text of C) + w log p(names of C by the surrogate)
 
-which is no longer the log of a probability of text. Bigrams, for which a long name is always rare,
-tell more readily whether two observations share a name by accident.
+which is no longer the log probability of a text. Bigrams, for which a long name is always rare,
+better detect names that two observations share by chance.
 
-A score costs milliseconds, and most joins are hopeless. So the model brings an index, fitted to the
-file: a fragment is compared with the clusters that share values or parts of values with it. What is
-lost are joins of fragments that share nothing, which too small an alpha would make.
+A score takes milliseconds, and most joins are hopeless. So the model has its own index, fitted to
+the file: a fragment is compared with the clusters that share values or parts of values with it. The
+index misses joins of fragments that share nothing, which only too small an alpha would make.
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ class SetTokenizer(Codec):
 
     @classmethod
     def from_bytes(cls, grammar: Grammar, content: bytes) -> SetTokenizer:
-        """Load what `to_bytes` gave; a ModelError if it is no tokenizer set up as `untrained`."""
+        """Load the output of `to_bytes`; a ModelError unless it is a tokenizer set up like
+        `untrained`."""
         try:
             bpe = Tokenizer.from_buffer(content)
         except (ValueError, TypeError) as error:
@@ -107,7 +108,8 @@ class SetTokenizer(Codec):
 
 
 def untrained() -> Tokenizer:
-    """Byte-level BPE without pieces: it says how values are cut into words and bytes written."""
+    """Byte-level BPE without pieces, which defines how values are split into words and bytes
+    written."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -275,7 +277,7 @@ def read_weights(content: bytes, where: str) -> dict[str, Tensor]:
 
 
 def require_sizes(found: Mapping[str, Any], largest: Mapping[str, int], where: str) -> None:
-    """Refuse sizes of a recipe that are not whole numbers from one to their largest."""
+    """Refuse sizes in a recipe that are not integers from one to their maximum."""
     for name, most in largest.items():
         if type(found[name]) is not int or not 1 <= found[name] <= most:
             raise ModelError(
@@ -339,7 +341,7 @@ def to_bundle(model: LanguageModel, data: Mapping[str, Any], files: Mapping[str,
 
 
 def from_bundle(bundle: Bundle, where: str) -> LanguageModel:
-    """The model of a verified bundle; a ModelError, which calls it `where`, if it does not fit."""
+    """The model of a verified bundle; a ModelError, which names it `where`, if it does not fit."""
     bundle.require_of(PLUGIN, where)
     for name in (WEIGHTS, TOKENIZER):
         if name not in bundle.files:
