@@ -7,13 +7,13 @@
 | cognee | nodes, edges | none of its own |
 | llamaindex | nodes and relations by id: `property_graph_store.json` | triplet_source_id |
 
-The MD5 is that of the source's text, as LangChain's own stores take it.
+The MD5 is that of the source's text, as in LangChain's own stores.
 
 A file holds one document or several: JSON lines, an array, or an object over several lines.
-LlamaIndex's file is read as a whole. A document without a text unit of its own is one, called by
-the file's name and its number. Nodes that stand for texts, and relations with them, are no
-entities; embeddings and nested properties are passed over. A node's other properties become
-attributes, except those that LlamaIndex copies from the document.
+LlamaIndex's file is read at once. A document without a text unit becomes one, named by the file's
+name and its number. Nodes that represent texts, and relations with them, are not entities;
+embeddings and nested properties are skipped. A node's other properties become attributes, except
+those that LlamaIndex copies from the document.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PropertyGraphSource(GraphSource):
     """Graphs of LangChain, LlamaIndex, neo4j-graphrag and Cognee, as JSON.
 
     Args:
-        flavor: whose graph it is, where its keys do not tell.
+        flavor: the library that wrote the graph, if its keys do not show it.
 
     """
 
@@ -94,7 +94,8 @@ def _is_llama(path: str) -> bool:
 
 
 def _flavor(value: Any, where: str) -> Flavor:
-    """Whose document it is, by its keys and those of its first node and relation."""
+    """The library that wrote a document, inferred from its keys and those of its first node and
+    relation."""
     if isinstance(value, dict):
         if isinstance(value.get("nodes"), dict):
             expected = "documents of one line or in an array, or --set source.flavor=llamaindex"

@@ -133,7 +133,7 @@ class _Rarity:
 
     @classmethod
     def load(cls, kept: LearnedState, together: float | None) -> _Rarity:
-        """Read what `dump` gives; a ModelError if it is damaged."""
+        """Load the form of `dump`; a ModelError if it is damaged."""
         read = KeptReader(kept, "likelihood names")
         names = read.only("names").within("names", 0, _MOST_NAMES)
         lengths = read.array("lengths", np.int64, least=0, most=_MOST_NAMES, width=2)

@@ -1,10 +1,9 @@
 """Scores many token sequences at once with the language model.
 
-What makes it fast, in order of effect: a beginning that sets share, with each other or with sets
-scored before, is read once (`Passage`); batches hold stretches of about equal length and few
-tokens, so that there is little padding and temporaries stay in the processor's cache; logits exist
-only for legal tokens and for a few positions at a time, never as [B, T, V]; the weights are
-bfloat16 where the processor has units for it.
+It is fast because of these, in order of effect: a beginning that several sets share is read once
+(`Passage`); batches hold stretches of about equal length and few tokens, so there is little padding
+and temporaries stay in the processor's cache; logits are computed only for legal tokens and a few
+positions at a time, never as [B, T, V]; the weights are bfloat16 if the processor supports it.
 
 *Windows* read sequences that are longer than the model's context. The first window has `context`
 tokens. Each further one begins half a context before the first token not yet scored, or up to a
@@ -329,8 +328,8 @@ UnreadPassage: TypeAlias = tuple[bytes | None, Window, int, int]
 class SequenceScorer:
     """Log-probabilities of token sequences under the grammar.
 
-    A batch has at most `batch_tokens`, padding included (None: the device's default).
-    `memory_bytes` hold passages to read on from.
+    A batch has at most `batch_tokens`, including padding (None: the device's default).
+    `memory_bytes` are for passages to continue from.
     """
 
     def __init__(
@@ -439,7 +438,7 @@ class SequenceScorer:
 
 
 def faster_precision(device: torch.device) -> str:
-    """bf16 where the processor has units for it; not measured, so that scores stay the same."""
+    """bf16 if the processor supports it; it is not measured, so that scores stay the same."""
     has_units = device.type != "cpu" or torch.cpu._is_amx_tile_supported()
     return "bf16" if has_units else "fp32"
 
@@ -481,7 +480,7 @@ def _passages(
 
 
 def _stretches(missing: dict[bytes, UnreadPassage], known: dict[bytes, Passage]) -> list[Stretch]:
-    """What can be read now: from a known passage to the next fork."""
+    """The passages that can be read now: from a known passage to the next fork."""
     followers = Counter(before for before, *_ in missing.values())
     only = {before: key for key, (before, *_) in missing.items() if followers[before] == 1}
     found = []
