@@ -12,12 +12,20 @@ confidence maps read.
 
 The likelihoods are fitted to the whole file, so that an alpha found on the sample holds for the
 file: where a merge path is cut lies in the evidence of pairs that are close to each other.
+
+*Biases.* Answers also choose among hypotheses with a bias of the pair model. On unfamiliar data,
+all log odds of the model may be too high or too low. A constant added to those of every compared
+pair corrects this. It reaches groupings that no alpha gives, because alpha counts once per merge of
+two clusters and the constant once per pair. Without answers the right constant is unknown, so these
+hypotheses are only made if there are answers, or will be. The scorer was not trained on them. Each
+is expected to gain as much as the most similar grouping
+without bias, minus a penalty for dissimilarity.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -62,7 +70,7 @@ _BY_PAIRS = 0.25
 """Weight of the gain that the model of pairs expects, relative to the scorer's: if equal names
 are uninformative, the scorer expects little of any grouping, but the pairs still distinguish
 groupings."""
-_SLOW = "pairs"
+PAIRS = "pairs"
 _MANY = 20_000  # fragments from which on time counts
 _COST = 0.0075
 """Reduction in F1 of the model of pairs for each doubling of a large file.
@@ -167,7 +175,7 @@ def adjusted_gains(
     fragments = math.exp(column[LOG_FRAGMENTS][0])
     handicap = _COST * max(0.0, math.log2(fragments / _MANY))
     handicap += _FLATTERED * (fragments > MOST_TO_CHOOSE)
-    worth[[h.likelihood == _SLOW for h in found]] -= handicap
+    worth[[h.likelihood == PAIRS for h in found]] -= handicap
     of_records = [k for k, h in enumerate(found) if h.likelihood == _OF_RECORDS]
     if of_records and column[ATTRIBUTES][0] >= _ATTRIBUTES_OF_A_RECORD:
         worth[min(of_records, key=lambda k: float(off[k]))] += _TRUST
@@ -443,3 +451,49 @@ def _called(hypothesis: Hypothesis) -> str:
         return "names"
     bias = f" and bias {hypothesis.bias:+g}" if hypothesis.bias else ""
     return f"{hypothesis.likelihood} with alpha {hypothesis.alpha:,.4g}{bias}"
+
+
+BIASES = (-3.0, -1.5, 1.5, 3.0)
+"""Nats added to the log odds of every compared pair."""
+
+_UNLIKE = 0.5  # F1 that a hypothesis is worth less if it has nothing in common with the nearest
+
+
+def with_biases(judged: Judgement, pairs: PairModel) -> Judgement:
+    """The judgement with biased hypotheses added; `pairs` is fitted to the sample's file.
+
+    Without answers the choice stays the same.
+    """
+    plain = np.array([k for k, h in enumerate(judged.found) if h.likelihood == PAIRS])
+    found, nearest, likeness = [], [], []
+    for hypothesis in _biased(judged, pairs, judged.found[plain[0]].own):
+        alike = _likeness(hypothesis.labels, [judged.found[k].labels for k in plain.tolist()])
+        if alike.max() < 1:
+            found.append(hypothesis)
+            nearest.append(plain[alike.argmax()])
+            likeness.append(alike.max())
+    at = np.array(nearest, dtype=np.int64)
+    worth = judged.worth[at] - _UNLIKE * (1 - np.array(likeness))
+    return replace(
+        judged,
+        found=(*judged.found, *found),
+        gains=np.append(judged.gains, judged.gains[at]),
+        levels=np.append(judged.levels, judged.levels[at]),
+        worth=np.append(judged.worth, worth),
+        open=(*judged.open, *(True for _ in found)),
+    )
+
+
+def _biased(judged: Judgement, pairs: PairModel, own: float) -> Iterator[Hypothesis]:
+    """The groupings of the sample along the merge path of each bias."""
+    sample, exact = judged.sample.fragments, judged.found[0].labels
+    for bias in BIASES:
+        likelihood = pairs.biased(bias)
+        path = merge_path(likelihood, sample, likelihood.index, log_alphas_of(PAIRS)[0])
+        _, *along = hypotheses(exact, {PAIRS: path}, {PAIRS: own})
+        yield from (replace(hypothesis, bias=bias) for hypothesis in along)
+
+
+def _likeness(labels: IntArray, others: list[IntArray]) -> FloatArray:
+    """B-cubed F1 of a grouping with each of some others, shape [others]."""
+    return np.array([agreement(labels, other)[2] for other in others])

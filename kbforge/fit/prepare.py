@@ -3,41 +3,58 @@
 The user's choices have priority. Next come alpha and confidence map of earlier runs, from the file
 that the choices name or else from the model bundle. If such a file was made for other choices, it
 is used anyway, with a note. A `Chooser` derives the rest from the fragments.
+
+*Choosing.* The likelihoods that can read the file are fitted to it, and the judge
+(`kbforge.fit.judge`) compares their groupings.
+
+*Duplicates.* Tables may be linked if none has duplicates. A link separates the records of a table,
+so an entity that a table lists twice becomes two. A record is *repeated* if another record of its
+table has the same values, ignoring case. It is a *near duplicate* of another if they share a name,
+and share a value of every attribute that both state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeAlias, cast
 
+from kbforge import registry
 from kbforge.clustering.constraints import reconciled
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import (
+    CandidateIndex,
     Clusterer,
     ConjugateLikelihood,
+    Constraints,
     Decision,
     Fragment,
     Likelihood,
     OnStage,
+    Stage,
 )
-from kbforge.errors import KBForgeError, UsageError, option
+from kbforge.errors import KBForgeError, UsageError, counted, listed, option, quoted
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
 from kbforge.files.answers import decided as decisions_of
-from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, read_calibration
+from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, alpha_by_grouping, read_calibration
 from kbforge.fit.choices import (
     DEFAULT_LIKELIHOOD,
     MANY,
     NO_INDEX,
+    SOURCE,
     Models,
     PreparedRun,
     RunOptions,
     called,
+    default_options,
     link_note,
     make_clusterer,
     make_models,
 )
-from kbforge.fit.chooser import Chooser, LikelihoodChoice, Stages
 from kbforge.fit.confidence import (
     IN_BUNDLE,
     AuditedConfidence,
@@ -46,8 +63,17 @@ from kbforge.fit.confidence import (
     read_confidence,
     shipped_confidence,
 )
-from kbforge.fit.judge import Judgement
-from kbforge.models.bundle import bundles_read_once, is_name, require_device
+from kbforge.fit.description import FileContext, PairModel
+from kbforge.fit.hypotheses import (
+    MOST_COMPARED,
+    MOST_OF_PAIRS,
+    MOST_TO_CHOOSE,
+    NAMES,
+    part_of,
+)
+from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer, with_biases
+from kbforge.indexes.selective import Sample, Selective
+from kbforge.models.bundle import bundles_read_once, is_name, make_likelihood, require_device
 
 
 def prepare(
@@ -327,3 +353,409 @@ def _advice(judged: Judgement | None, choices: RunOptions) -> str:
         f"a dozen answers are expected to gain {judged.gain_of_answers:+.2f}: kbforge review FILE "
         f"asks, and {option('answers', 'answers.jsonl')} uses them"
     )
+
+
+_CHOOSES_FROM = ("bigram", "attributes", "pairs")
+_OF_PAIRS = "pairs"
+_OF_VECTORS = "gaussian"
+_ALPHA_OF_TABLES = 5.5
+"""For sources that are one to one: this alpha costs a third record more than it can gain from one
+of a pair by the best odds, minus those of records that are never compared (6 - 5 + log 2 nats)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodChoice:
+    """The chosen likelihood for a file."""
+
+    name: str
+    likelihood: Likelihood | None = None  # fitted to the file; None if it is still to be made
+    alpha: float | None = None  # None if it is still to be found
+    note: str = ""  # one sentence for the user, if there is anything to say
+    options: Mapping[str, object] = field(default_factory=dict)  # found besides
+
+
+class Chooser:
+    """Chooses likelihood and alpha for one unlabelled file; fits each likelihood once.
+
+    Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file
+    (`kbforge.fit.judge`). A likelihood that the user names (`named`) is judged only by its own
+    groupings, which gives its alpha. If its clusters cannot be merged, it gets the alpha under
+    which it opens as many entities as the best grouping has (`kbforge.fit.alpha`).
+
+    In a large file only the pairs of a part are compared (`kbforge.fit.hypotheses`), unless the
+    model of pairs clusters; then confidence maps do not read its pairs. In a file of hundreds of
+    thousands of fragments the model of pairs is not considered. With answers, or to ask for some
+    (`asks`), the model of pairs is also tried with biases.
+
+    If fragments are linked (`link`), the model of pairs compares those of different tables, with
+    its own alpha, because the judge was not trained on one-to-one groupings. It does the same if
+    `tables` allows it, the file's sources are tables, and the model finds them to be one to one.
+    Then records of one table may still be one entity, but only if they state the same, or are
+    similar to several records of other tables.
+    """
+
+    def __init__(
+        self,
+        fragments: Sequence[Fragment],
+        defaults: str | None = None,
+        answers: Sequence[NumberedAnswer] = (),
+        on_stage: OnStage | None = None,
+        named: bool = False,
+        link: str | None = None,
+        asks: bool = False,
+        tables: bool = False,
+    ) -> None:
+        self._fragments, self._defaults, self._answers = fragments, defaults, answers
+        self._on_stage, self._link, self._asks = on_stage, link, asks or bool(answers)
+        self._looks_for_tables = tables and link is None and not self._asks
+        self._most = MOST_COMPARED if named else MOST_TO_CHOOSE
+        self.judgement: Judgement | None = None
+        self.fitted: dict[str, ConjugateLikelihood] = {}
+
+    def choose(self, any_alpha: bool = True) -> LikelihoodChoice:
+        """Choose likelihood and alpha for a file.
+
+        Exact names, which have no alpha, are not considered if alpha is given (not `any_alpha`).
+        """
+        if not self._described:
+            note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
+            return LikelihoodChoice(_OF_VECTORS, note=f"{note}; {_override()}")
+        fragments, answers = self._fragments, self._answers
+        by_pairs = len(fragments) <= MOST_OF_PAIRS and _OF_PAIRS in _readable()
+        if self._link is not None and by_pairs:
+            return self._linked()
+        if self._looks_for_tables and by_pairs and (found := self._tables()) is not None:
+            return found
+        stages = Stages("choosing a likelihood", 2 * len(_readable()), self._on_stage)
+        file = _File(fragments, MOST_TO_CHOOSE)
+        fitted = self.fitted = _fit_likelihoods(file, self._options, stages)
+        judged = _judge_file(file, fitted, self._defaults, stages)
+        too_large = len(fragments) > MOST_OF_PAIRS
+        if any_alpha and self._asks and not too_large and _OF_PAIRS in fitted:
+            judged = with_biases(judged, cast(PairModel, fitted[_OF_PAIRS]))
+        if not any_alpha:
+            judged = judged.without(NAMES)
+        if too_large:
+            judged = judged.without(_OF_PAIRS)
+        before, judged = judged, judged.answered(answers)
+        why = str(effect_of_answers(before, judged)) if answers else _why(judged)
+        if too_large:
+            why += f"; {_OF_PAIRS} is not considered above {MOST_OF_PAIRS:,} fragments"
+        self.judgement, best = judged, judged.chosen
+        if best.likelihood == NAMES:
+            likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
+            likelihood.fit(fragments)
+            return LikelihoodChoice(NAMES, likelihood, likelihood.default_alpha, why)
+        chosen, options = fitted[best.likelihood], {"bias": best.bias} if best.bias else {}
+        if options:
+            chosen = cast(PairModel, chosen).biased(best.bias)
+        if best.likelihood == _OF_PAIRS and file.part is not None:
+            chosen.fit(fragments)
+        return LikelihoodChoice(best.likelihood, chosen, best.alpha, why, options)
+
+    def _linked(self) -> LikelihoodChoice:
+        """The model of pairs between different tables."""
+        Stages("choosing a likelihood", 1, self._on_stage).begin("comparing records across tables")
+        likelihood = make_likelihood(_OF_PAIRS, self._options(_OF_PAIRS))
+        said = likelihood.fit(self._fragments)
+        note = f"chosen: {_OF_PAIRS}, which compares records of different tables; {_override()}"
+        ignored = "answers choose nothing between linked tables" if self._answers else ""
+        note = "; ".join(filter(None, (note, said, ignored)))
+        return LikelihoodChoice(_OF_PAIRS, likelihood, likelihood.default_alpha, note)
+
+    def _tables(self) -> LikelihoodChoice | None:
+        """The model of pairs between the file's sources, if these are tables and one to one."""
+        tables = tables_to_link(self._fragments)
+        if not tables:
+            return None
+        stages = Stages("choosing a likelihood", 1, self._on_stage)
+        stages.begin(f"comparing records across {tables}")
+        options = default_options(_OF_PAIRS, self._defaults, SOURCE)
+        likelihood = make_likelihood(_OF_PAIRS, options)
+        said = likelihood.fit(self._fragments)
+        if not cast(PairModel, likelihood).one_to_one:
+            return None
+        note = (
+            f"chosen: {_OF_PAIRS}, which compares records of different sources: the fragments are "
+            f"of {tables} whose records seem to be one to one; {_override()}, or forbid that "
+            f"records of a table are one with {option('link', 'source')}"
+        )
+        note = "; ".join(filter(None, (note, said)))
+        found = {"link": SOURCE}
+        return LikelihoodChoice(_OF_PAIRS, likelihood, _ALPHA_OF_TABLES, note, found)
+
+    def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
+        """The alpha for a fitted likelihood and a sentence about it; None without evidence."""
+        if not likelihood.alpha_from_file or not self._described:
+            return None
+        if self._link is not None and likelihood.takes_link:
+            return None
+        defaults = self._defaults
+        # a model of pairs that is to cluster compares all of the file in any case
+        most = MOST_COMPARED if name != _OF_PAIRS else sys.maxsize
+        file = _File(self._fragments, most, likelihood.index)
+        tried = {*_readable(), name}
+        stages = Stages("choosing alpha", len(_readable()) + len(tried), self._on_stage)
+        fitted = self.fitted = _fit_likelihoods(file, self._options, stages, without=name)
+        if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
+            before = _judge_file(file, {**fitted, name: likelihood}, defaults, stages).only(name)
+            judged = before.answered(self._answers)
+            alpha, why = judged.chosen.alpha, "suits this file"
+        else:
+            before = _judge_file(file, fitted, defaults, stages)
+            judged = before.answered(self._answers)
+            sample, clusters = judged.sample.fragments, judged.chosen.clusters
+            alpha = alpha_by_grouping(likelihood, sample, clusters)
+            why = f"opens as many entities as {judged.chosen.likelihood} finds in this file"
+        self.judgement = judged
+        if self._answers:
+            why = f"{why}: {effect_of_answers(before, judged)}"
+        return alpha, f"alpha {alpha:,.4g} {why}"
+
+    def context(self, name: str, likelihood: Likelihood) -> FileContext:
+        """What the shipped confidence maps read of the file, besides its fragments."""
+        pairs: Likelihood | None = likelihood
+        if name != _OF_PAIRS and len(self._fragments) > self._most:
+            pairs = None
+        elif name != _OF_PAIRS:
+            if _OF_PAIRS not in self.fitted:
+                file = _File(self._fragments, self._most)
+                stages = Stages("learning how far to trust the result", 1, self._on_stage)
+                self.fitted |= _fit_likelihoods(file, self._options, stages, only=_OF_PAIRS)
+            pairs = self.fitted.get(_OF_PAIRS)
+        predicted = None if self.judgement is None else self.judgement.predicted(name)
+        return FileContext(name, cast(PairModel | None, pairs), predicted)
+
+    def _options(self, name: str) -> dict[str, Any]:
+        return default_options(name, self._defaults, self._link)
+
+    @property
+    def _described(self) -> bool:
+        """Whether a fragment has a property."""
+        return any(fragment.properties for fragment in self._fragments)
+
+
+class _File:
+    """A file, only a part of which is compared if it has more than `most` fragments; `fitted` is
+    its index."""
+
+    def __init__(
+        self, fragments: Sequence[Fragment], most: int, fitted: CandidateIndex | None = None
+    ) -> None:
+        self.fragments, self._most, self._fitted_index = fragments, most, fitted
+
+    @cached_property
+    def index(self) -> CandidateIndex:
+        """Fitted to the file."""
+        index = Selective()
+        if self._fitted_index is not None and index.like(self._fitted_index):
+            return self._fitted_index
+        index.fit(self.fragments)
+        return index
+
+    @cached_property
+    def part(self) -> Sample | None:
+        """The part in which pairs are compared; None is the whole file."""
+        if len(self.fragments) <= self._most:
+            return None
+        return part_of(self.fragments, self.index)
+
+    def read_by(self, likelihood: str) -> Sequence[Fragment]:
+        """The fragments that a likelihood is fitted to before it is chosen."""
+        if likelihood != _OF_PAIRS or self.part is None:
+            return self.fragments
+        return self.part.fragments
+
+
+class Stages:
+    """Counts the stages of the work, and reports each to `on_stage`."""
+
+    def __init__(self, what: str, of: int, on_stage: OnStage | None) -> None:
+        self._what, self._of, self._on_stage, self._number = what, of, on_stage, 0
+
+    def skip(self) -> None:
+        """Count a stage that needs no work."""
+        self._number += 1
+
+    def begin(self, doing: str) -> None:
+        """Report the next stage."""
+        self._number += 1
+        if self._on_stage is not None:
+            self._on_stage(Stage(f"{self._what}: {doing}", self._number, self._of))
+
+
+def _readable() -> list[str]:
+    """The likelihoods to choose from that are installed."""
+    return [name for name in _CHOOSES_FROM if name in registry.names("likelihoods")]
+
+
+def _fit_likelihoods(
+    file: _File,
+    options_of: Callable[[str], dict[str, Any]],
+    stages: Stages,
+    without: str = "",
+    only: str = "",
+) -> dict[str, ConjugateLikelihood]:
+    """The likelihoods to choose from that can read the file."""
+    out: dict[str, ConjugateLikelihood] = {}
+    for name in _readable():
+        if only not in ("", name):
+            continue
+        if name == without:
+            stages.skip()
+            continue
+        stages.begin(f"learning {name}")
+        likelihood = make_likelihood(name, options_of(name))
+        assert isinstance(likelihood, ConjugateLikelihood)
+        try:
+            likelihood.fit(file.read_by(name))
+        except UsageError:  # it finds nothing to read
+            continue
+        out[name] = likelihood
+    return out
+
+
+def _judge_file(
+    file: _File,
+    fitted: dict[str, ConjugateLikelihood],
+    defaults: str | None,
+    stages: Stages,
+) -> Judgement:
+    pairs, scorer = cast(PairModel | None, fitted.get(_OF_PAIRS)), shipped_scorer(defaults)
+
+    def trying(name: str) -> None:
+        stages.begin(f"trying {name}")
+
+    return judge(file.fragments, fitted, file.index, scorer, pairs, file.part, trying)
+
+
+def _why(judged: Judgement) -> str:
+    best, gain = judged.chosen, judged.expected_gain
+    over = f", {gain:+.2f} over equal names" if gain > 0 else ""
+    if best.likelihood == NAMES:
+        return (
+            f"chosen: {NAMES} (only identical names were merged; nothing else looked safe; "
+            f"{_override()})"
+        )
+    second = judged.close_behind
+    close = f"; {second.hypothesis.likelihood} is {second.behind:.3f} behind" if second else ""
+    return (
+        f"chosen: {best.likelihood} with alpha {best.alpha:,.4g} (expected F1 "
+        f"{judged.expected_f1:.2f}{over}{close}; {_override()})"
+    )
+
+
+def _override() -> str:
+    return f"name another with {option('likelihood')}"
+
+
+_MOST_SHARE = 0.05
+"""Maximum share of a table's records; above it, linking is probably wrong."""
+_MOST_SHARE_TO_LINK = 0.1
+"""The same, if the odds of records decide whether tables are one to one."""
+_MOST_COMPARED = 16  # records of one name that a record is compared with
+_MOST_NAMED = 4  # tables in a sentence
+_MOST_TABLES, _LEAST_RECORDS = 5, 50  # of a file whose sources are taken for tables
+
+_Statement: TypeAlias = Mapping[str, frozenset[str]]
+
+
+def duplicates_note(fragments: Sequence[Fragment], link: str | None) -> str:
+    """A note about linked tables, or about tables that could be linked; "" if there is none."""
+    if link is not None:
+        return _linked_note(_tables(fragments, link))
+    named = _without_duplicates(fragments, _MOST_SHARE)
+    if not named:
+        return ""
+    return (
+        f"the fragments are of {_tables_called(named)} that seem free of duplicates; if they are, "
+        f"{option('link', 'source')} compares them one to one"
+    )
+
+
+def tables_to_link(fragments: Sequence[Fragment]) -> str:
+    """The sources as words, if they may be tables that a model of pairs links; else ""."""
+    named = _without_duplicates(fragments, _MOST_SHARE_TO_LINK)
+    return _tables_called(named) if named else ""
+
+
+def _without_duplicates(fragments: Sequence[Fragment], most: float) -> list[str]:
+    """The sources, ascending, if they are a few tables with few duplicates; else empty."""
+    sizes = Counter(fragment.source for fragment in fragments)
+    named = sorted(name for name in sizes if name is not None)
+    if not 2 <= len(named) == len(sizes) <= _MOST_TABLES or min(sizes.values()) < _LEAST_RECORDS:
+        return []
+    tables = _tables(fragments, "source")
+    return [] if any(_share_of_duplicates(of) > most for of in tables.values()) else named
+
+
+def _tables_called(named: Sequence[str]) -> str:
+    return f"{len(named)} tables ({listed(named, _MOST_NAMED)})"
+
+
+def _tables(fragments: Iterable[Fragment], link: str) -> dict[str, list[_Statement]]:
+    """The values of the records of each table, in lower case."""
+    linked = Constraints(link=link)
+    tables: dict[str, list[_Statement]] = defaultdict(list)
+    for x in fragments:
+        stated = {a: frozenset(v.casefold() for v in vs) for a, vs in x.properties.items()}
+        for value in linked.stated(x):
+            tables[value].append(stated)
+    return tables
+
+
+def _linked_note(tables: Mapping[str, Sequence[_Statement]]) -> str:
+    """The number of records of linked tables with a duplicate there; "" if no value is shared."""
+    shared = {name: of for name, of in tables.items() if len(of) > 1}
+    if not shared:
+        return ""
+    exact = {name: n for name, of in shared.items() if (n := len(_repeated(of)))}
+    said = "no table has identical records"
+    if exact:
+        parts = [f"{n:,} of {len(shared[name]):,} of {_called(name)}" for name, n in exact.items()]
+        said = (
+            f"{counted(sum(exact.values()), 'record')} ({listed(parts, _MOST_NAMED)}) are "
+            "identical to another one of their table, and stay separate"
+        )
+    shares = {name: _share_of_duplicates(of) for name, of in shared.items()}
+    many = [f"{_called(n)} ({share:.0%})" for n, share in shares.items() if share > _MOST_SHARE]
+    if not many:
+        return said
+    return (
+        f"{said}; {listed(many, _MOST_NAMED)} may have duplicates (equal names and no conflict): "
+        "linking is for tables without any, so remove them first, or use kbforge cluster without "
+        f"{option('link')}"
+    )
+
+
+def _called(name: str) -> str:
+    return quoted(name, 40)
+
+
+def _share_of_duplicates(table: Sequence[_Statement]) -> float:
+    """The share of a table's records that are repeated or have a near duplicate."""
+    return len(_repeated(table) | _near(table)) / len(table)
+
+
+def _repeated(table: Sequence[_Statement]) -> set[int]:
+    """The records that are identical to another one."""
+    groups: dict[frozenset[tuple[str, frozenset[str]]], list[int]] = defaultdict(list)
+    for number, said in enumerate(table):
+        if said:
+            groups[frozenset(said.items())].append(number)
+    return {number for group in groups.values() if len(group) > 1 for number in group}
+
+
+def _near(table: Sequence[_Statement]) -> set[int]:
+    """The records that share a name with another one and do not conflict with it."""
+    near: set[int] = set()
+    named: dict[str, list[int]] = defaultdict(list)
+    for number, said in enumerate(table):
+        for name in sorted(said.get("name", ())):
+            for other in named[name][-_MOST_COMPARED:]:
+                if not any(
+                    v.isdisjoint(table[other][a]) for a, v in said.items() if a in table[other]
+                ):
+                    near |= {other, number}
+            named[name].append(number)
+    return near

@@ -51,10 +51,9 @@ from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.files.arrow import ArrowTable
 from kbforge.fit.authority import Authority, KnownEntities, entered
 from kbforge.fit.choices import PreparedRun, RunOptions, made_of, require_link
-from kbforge.fit.chooser import duplicates_note
 from kbforge.fit.confidence import ConfidenceMap
 from kbforge.fit.features import ClusteringReport
-from kbforge.fit.prepare import honoured, prepare
+from kbforge.fit.prepare import duplicates_note, honoured, prepare
 from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble, with_made
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest

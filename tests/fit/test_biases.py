@@ -6,8 +6,8 @@ import pytest
 import kbforge
 from kbforge.files.answers import AnswerFile, NumberedAnswer
 from kbforge.fit.choices import RunOptions, choices_of
-from kbforge.fit.chooser import BIASES, Chooser, with_biases
-from kbforge.fit.judge import Judgement, judge, shipped_scorer
+from kbforge.fit.judge import BIASES, Judgement, judge, shipped_scorer, with_biases
+from kbforge.fit.prepare import Chooser
 from kbforge.fit.review import FileReview
 from kbforge.fit.statistics import agreement
 from kbforge.indexes.selective import Selective

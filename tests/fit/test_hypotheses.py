@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, ModelSpec
 from kbforge.errors import LikelihoodError
-from kbforge.fit.chooser import Chooser
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import (
     MergePath,
@@ -25,6 +24,7 @@ from kbforge.fit.hypotheses import (
     merge_path,
     part_of,
 )
+from kbforge.fit.prepare import Chooser
 from kbforge.indexes.selective import MOST_RELATIVES, Selective
 from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.clusterers.sequential import SplitSmc
@@ -102,8 +102,8 @@ def require_of_part(found: Chooser, fragments: Sequence[Fragment]) -> None:
 @pytest.fixture
 def small(monkeypatch):
     """Files of hundreds are large."""
-    monkeypatch.setattr("kbforge.fit.chooser.MOST_COMPARED", 300)
-    monkeypatch.setattr("kbforge.fit.chooser.MOST_TO_CHOOSE", 400)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_COMPARED", 300)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_TO_CHOOSE", 400)
     monkeypatch.setattr("kbforge.fit.hypotheses.MOST_FRAGMENTS", 100)
     monkeypatch.setattr("kbforge.fit.hypotheses.PART", 150)
 
@@ -114,7 +114,7 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(monkeypatch):
     found = Chooser(fragments)
     found.choose()
     assert found.judgement.only("pairs").chosen.likelihood == "pairs"  # it was judged
-    monkeypatch.setattr("kbforge.fit.chooser.MOST_OF_PAIRS", 400)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_OF_PAIRS", 400)
     large = Chooser(fragments)
     choice = large.choose()
     assert large.judgement is not None

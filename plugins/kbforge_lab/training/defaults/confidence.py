@@ -42,7 +42,6 @@ from kbforge.evaluation.reliability import (
     pair_probabilities,
     reliability,
 )
-from kbforge.fit.chooser import Chooser
 from kbforge.fit.confidence import CONFIDENCE_FILE, confidence_bytes, in_order, pooled
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.features import (
@@ -56,6 +55,7 @@ from kbforge.fit.features import (
     ConfidenceFeatures,
 )
 from kbforge.fit.hypotheses import NAMES
+from kbforge.fit.prepare import Chooser
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.training.defaults.families import (

@@ -10,7 +10,7 @@ other evidence, but still outweigh the prior's preference for large clusters:
     L(C) = sum over rows r < s of C of w(n_r) w(n_s) o(r, s) + sum over rows r of (n_r - 1) o(r, r)
 
 with o the clipped log odds of a pair. A *bias*, a constant that answers choose
-(`kbforge.fit.chooser`), is added for two different rows that are candidates. All sums are of
+(`kbforge.fit.prepare`), is added for two different rows that are candidates. All sums are of
 integers, so L depends only on the multiset, to the last bit.
 
 *Contributions.* A tree's sum for a pair is split over the features on its path: each node's feature
