@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from itertools import chain
 
 from kbforge import registry
 from kbforge.contracts import Exporter, View
@@ -61,13 +60,18 @@ def export(readers: Readers, format_name: str, policy: str | None = None) -> Ite
         raise BusyError("too many exports at once; try again", _BUSY)
     written = _written(readers, exporter, policy)
     first = next(written, b"")
-    return chain((first,), written)
+    return _joined(first, written)
 
 
 def name_of(format_name: str) -> str:
     """The file name of an export."""
     endings = {"wide": "csv", "members": "csv", "pairs": "csv", "nquads": "nq", "ftm": "jsonl"}
     return f"kb.{endings.get(format_name, format_name)}"
+
+
+def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first  # to close this closes the rest
+    yield from rest
 
 
 def _written(readers: Readers, exporter: Exporter, policy: str | None) -> Iterator[bytes]:
