@@ -19,7 +19,6 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -60,15 +59,13 @@ WHERE image.run >= ? LIMIT ?
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """An answer given here."""
+class LastAnswer(Answer, frozen=True):
+    """An answer given here; `decision` is None if it was skipped, or in force before."""
 
     first: str
     second: str
     same: bool | None
-    decision: int | None  # its number; None: it was skipped, or in force before
-    question: PairQuestion | None  # None: the pair was not asked about
+    decision: Natural | None
 
 
 class QuestionSide(Answer, frozen=True):
@@ -122,7 +119,7 @@ class Answered(Answer, frozen=True):
 class TakenBack(Answer, frozen=True):
     """A withdrawn answer, and its effect; all null if there was none."""
 
-    undone: dict[str, Any] | None
+    undone: LastAnswer | None
     run: Natural | UnsetType | None = UNSET
     already: bool | UnsetType = UNSET
     before: list[EntityReference] | UnsetType = UNSET
@@ -147,7 +144,7 @@ class Questions:
         self._frozen = b""  # digest of what the models were when all began
         self._began = 0.0
         self._asked: OrderedDict[frozenset[str], PairQuestion] = OrderedDict()
-        self._answers: list[_Given] = []
+        self._answers: list[tuple[LastAnswer, PairQuestion | None]] = []  # None: it was not asked
 
     def next(self) -> NextQuestion:
         """The next question with its evidence."""
@@ -186,7 +183,7 @@ class Questions:
                 self._queue.add(question, same)
             self._asked.pop(pair, None)
             decision = None if told is None or told.already else told.decision
-            self._answers.append(_Given(first, second, same, decision, question))
+            self._answers.append((LastAnswer(first, second, same, decision), question))
             effect = self._effect(told, before, (first, second))
             return Answered(None if told is None else told.decision, **effect)
 
@@ -200,22 +197,16 @@ class Questions:
         with self._lock:
             if not self._answers:
                 return TakenBack(None)
-            last = self._answers[-1]
+            last, question = self._answers[-1]
             pair = (last.first, last.second)
             before = self._entities(pair)
             told: Undone | None = None
             if last.decision is not None:
                 told = self._writer.undo(last.decision).result()
             self._answers.pop()
-            if last.question is not None:
+            if question is not None:
                 self._queue.undo()
-            undone = {
-                "first": last.first,
-                "second": last.second,
-                "same": last.same,
-                "decision": last.decision,
-            }
-            return TakenBack(undone, **self._effect(told, before, pair))
+            return TakenBack(last, **self._effect(told, before, pair))
 
     # -- the queue ----------------------------------------------------------------------------
 
@@ -249,9 +240,9 @@ class Questions:
         self._ahead = deque(ask(rows, _IN_DOUBT, (self._most,)))
         stale = ask(rows, "SELECT subproblem FROM stale LIMIT ?", (_MOST_CHANGED,))
         self._update(store, [name for (name,) in stale])
-        for one in self._answers:
-            if one.question is not None:
-                self._queue.add(one.question, one.same)
+        for given, question in self._answers:
+            if question is not None:
+                self._queue.add(question, given.same)
 
     def _update(self, store: Store, names: Sequence[int]) -> None:
         """Update these subproblems in the queue; some may no longer exist."""
