@@ -57,7 +57,6 @@ MOST_CHARACTERS = 1 << 26
 
 _LOG = logging.getLogger(__name__)
 _GROUP = 1000  # fragments: a command waits while a group is written
-_AT_ONCE = 100  # subproblems of which confidence is told in one transaction
 _SESSION = 20_000  # fragments after which a session forgets what it has read
 _TURN = 1.0  # seconds between two moments in which a command can take the lock
 _MOMENT = 0.05  # seconds
@@ -121,6 +120,7 @@ class Writer:
         run_fragments: fragments after which a run ends, at the end of their request, because
             readers of the changes wait for its end.
         run_seconds: seconds after which it ends, if fewer come.
+        told_at_once: subproblems whose confidence is computed in one transaction.
 
     """
 
@@ -133,9 +133,11 @@ class Writer:
         patience: float = 30.0,
         run_fragments: int = 10_000,
         run_seconds: float = 60.0,
+        told_at_once: int = 100,
     ) -> None:
         self.idle, self.patience = idle, patience
         self.run_fragments, self.run_seconds = run_fragments, run_seconds
+        self.told_at_once = told_at_once
         self._kept = _KeptStore(path, on_replaced)
         self._waiting: deque[_Request] = deque()
         self._characters = 0
@@ -191,7 +193,7 @@ class Writer:
 
         def act(store: Store) -> Decided:
             held = self._kept.opened(store, "decide", deciding.in_words(decision))
-            few = store.n_stale(_AT_ONCE + 1) <= _AT_ONCE
+            few = store.n_stale(self.told_at_once + 1) <= self.told_at_once
             done = deciding.honour(held, [decision], reported=reported, told=few)
             (number,) = done.told["decisions"]
             return Decided(done.run, done.fragments, done.entities, done.told["already"], number)
@@ -210,7 +212,7 @@ class Writer:
         def act(store: Store) -> Undone:
             began = time.perf_counter()
             resumed = lambda about: self._kept.opened(store, "undo", about)  # noqa: E731
-            few = store.n_stale(_AT_ONCE + 1) <= _AT_ONCE
+            few = store.n_stale(self.told_at_once + 1) <= self.told_at_once
             done = deciding.take_back(store, number, began, resumed, told=few)
             if done.told["exact"]:
                 self._kept.forget()
@@ -350,7 +352,7 @@ class Writer:
         while more and not self._waiting:
             try:
                 with self._locked() as store:
-                    more = self._kept.finish(store)
+                    more = self._kept.finish(store, self.told_at_once)
             except Exception as error:
                 self._kept.forget()  # it is tried again, or told by the next run
                 if not isinstance(error, KBForgeError):
@@ -459,7 +461,7 @@ class _KeptStore:
         self._steps += steps
         self._running = not ends
 
-    def finish(self, store: Store) -> bool:
+    def finish(self, store: Store, at_once: int) -> bool:
         """End the run, compute confidence of some of what changed, and at last empty the log.
 
         Returns whether there is more to compute. While another program reads an older state, the
@@ -470,7 +472,7 @@ class _KeptStore:
             if self._running:
                 held.finish(told=False)
                 self._running = False
-            held.tell(_AT_ONCE)
+            held.tell(at_once)
         more = store.has_stale
         self.unfinished = more or not store.database.settle()
         return more

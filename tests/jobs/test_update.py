@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import orjson
 import pytest
 
+from kbforge import registry
 from kbforge.contracts import Fragment, Interrupted, LearnedState, Progress
 from kbforge.errors import KBForgeError, LikelihoodError, ModelError, OutputError, UsageError
 from kbforge.fit.choices import RunOptions
@@ -22,10 +24,9 @@ from kbforge.store.database import Database
 from kbforge.store.pages import kept_from_bytes
 from kbforge.store.store import Store, kept_row
 from kbforge.store.tables import insert_rows, write_rows
-from kbforge_plugins.likelihoods.pairs.bags import Bags
-from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.likelihoods.test_kept_whole import spellings
 from tests.people import people
+from tests.registry.distributions import Distribution, forget
 from tests.store.dump import dump
 
 ATTRIBUTES = RunOptions(likelihood="attributes", alpha=30.0)
@@ -237,41 +238,51 @@ def test_a_store_of_many_spellings_by_pairs_is_opened_and_goes_on(tmp_path: Path
     assert len({id for entity in entities_of(path) for id in entity.fragments}) == 2100
 
 
+STRANGERS = """
+from kbforge.contracts import LearnedState
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
+
+class Lossy(Pairs):
+    def dump(self):
+        kept = super().dump()
+        sizes = kept.arrays["table/trigrams/sizes"].copy()
+        sizes[-1] -= 1
+        return LearnedState(kept.values, {**kept.arrays, "table/trigrams/sizes": sizes})
+
+class Changing(Pairs):
+    asked = 0
+
+    def dump(self):
+        kept = super().dump()
+        Changing.asked += 1
+        facts = kept.arrays["facts"] + Changing.asked
+        return LearnedState(kept.values, {**kept.arrays, "facts": facts})
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Lossy", "likelihood Lossy cannot read what it keeps, so no store"),
+        ("Changing", "likelihood Changing reads something else than it keeps"),
+    ],
+)
 def test_what_cannot_be_read_back_is_refused_before_any_work(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
 ) -> None:
-    plain = Bags.dump
-
-    def lossy(self: Bags) -> dict[str, Any]:
-        sizes = self.starts.copy()
-        self.starts[-1] -= 1
-        kept = plain(self)
-        self.starts[:] = sizes
-        return kept
-
-    monkeypatch.setattr(Bags, "dump", lossy)
+    entry = {"kbforge.likelihoods": {name: f"strange_pairs:{name}"}}
+    Distribution("strange", "1.0", entry, {"strange_pairs": STRANGERS}).write(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    forget(registry)
     path = tmp_path / "kb.sqlite"
-    with pytest.raises(ModelError, match="likelihood pairs cannot read what it keeps, so no store"):
-        add_fragments(str(path), people(20, 1), RunOptions(likelihood="pairs", alpha=1.0))
+    try:
+        with pytest.raises(ModelError, match=said):
+            add_fragments(str(path), people(20, 1), RunOptions(likelihood=name, alpha=1.0))
+    finally:
+        monkeypatch.undo()
+        sys.modules.pop("strange_pairs", None)
+        forget(registry)
     assert not path.exists()
-
-
-def test_what_reads_something_else_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = Pairs.dump
-    asked: list[LearnedState] = []
-
-    def other(self: Pairs) -> LearnedState:
-        asked.append(plain(self))
-        facts = asked[0].arrays["facts"] + len(asked)
-        return LearnedState(asked[0].values, {**asked[0].arrays, "facts": facts})
-
-    monkeypatch.setattr(Pairs, "dump", other)
-    with pytest.raises(ModelError, match="likelihood pairs reads something else than it keeps"):
-        add_fragments(
-            str(tmp_path / "kb"), people(20, 1), RunOptions(likelihood="pairs", alpha=1.0)
-        )
 
 
 def damage(path: str) -> None:

@@ -286,12 +286,9 @@ def test_commands_have_their_turn_while_fragments_come(path: str, writer: Writer
         assert [one.decision.second for one in Store(opened).decisions()] == [B, C, D]
 
 
-def test_confidence_is_told_when_nothing_waits(
-    base: Path, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "_AT_ONCE", 1)
+def test_confidence_is_told_when_nothing_waits(base: Path, path: str, tmp_path: Path) -> None:
     other = str(shutil.copy(base, tmp_path / "other.sqlite"))
-    served = Writer(path, idle=0.05)
+    served = Writer(path, idle=0.05, told_at_once=1)
     done(served.add(MORE))
     done(served.honour(False, A, B))
     with Database(path) as opened:

@@ -163,7 +163,14 @@ def table_model(
 
 
 class TableModel(GroupingModel):
-    """By an editable live table, which has the grouping's slots."""
+    """By an editable live table, which has the grouping's slots.
+
+    Attributes:
+        most_moves: of a cluster, besides one for each of its members, before it is rebuilt.
+
+    """
+
+    most_moves = _MOVES
 
     def __init__(
         self,
@@ -259,7 +266,7 @@ class TableModel(GroupingModel):
 
     def _count(self, slot: int, moves: int) -> None:
         self._moves[slot] += moves
-        if self._moves[slot] > _MOVES + len(self._grouping.members[slot]):
+        if self._moves[slot] > self.most_moves + len(self._grouping.members[slot]):
             self._renew(slot)
 
     def _renew(self, slot: int) -> None:

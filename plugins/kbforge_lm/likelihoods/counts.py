@@ -243,18 +243,22 @@ def merged(
 
 
 _DENSE_SHARE = 8  # a row is dense if more than one cell in so many holds it
-_DENSE_LEAST = 128  # and more cells than this
-_SPARE_CELLS = 1024  # cells beyond 1.5 times the living before a rebuild
 _KEPT_MULTIPLICITY = 3  # gains of dense rows are kept for x holding them up to so often
 
 
 class LiveRows(LiveClusters):
-    """The clusters of one run; slot s is at index s + 1 of the slot map, and cell 0 is empty."""
+    """The clusters of one run; slot s is at index s + 1 of the slot map, and cell 0 is empty.
+
+    A row is dense if more than `dense_least` cells hold it, and more than one in so many; the table
+    is rebuilt at `spare_cells` beyond 1.5 times the living.
+    """
 
     editable = mergeable = True
 
-    def __init__(self, rows: DirichletRows) -> None:
-        self._rows = rows
+    def __init__(
+        self, rows: DirichletRows, dense_least: int = 128, spare_cells: int = 1024
+    ) -> None:
+        self.rows, self._dense_least, self._spare_cells = rows, dense_least, spare_cells
         self._cell_of = np.zeros(0, dtype=np.int64)
         self._out = np.zeros(0)
         self._store = _CellStore(rows.counts_type)
@@ -265,7 +269,7 @@ class LiveRows(LiveClusters):
         self._rebuild(0)
 
     def encode(self, fragment: Fragment) -> RowCounts:
-        return self._rows.encode(fragment)
+        return self.rows.encode(fragment)
 
     def log_predictive_new(self, x: RowCounts) -> float:
         return x.log_marginal
@@ -297,7 +301,7 @@ class LiveRows(LiveClusters):
         rows = np.concatenate([rows, *[x.rows] * k])
         counts = np.concatenate([counts, *[x.counts] * k])
         unread = self._store.unread.take(self._cell_of.take(parents + 1)) + x.unread
-        self._write(children, unread, *merged(owners, rows, counts, self._rows.size))
+        self._write(children, unread, *merged(owners, rows, counts, self.rows.size))
 
     def gather(self, xs: Sequence[RowCounts], slot: int) -> None:
         """C := all of xs; their counts are summed at once."""
@@ -307,7 +311,7 @@ class LiveRows(LiveClusters):
         counts = np.concatenate([x.counts for x in xs])
         owners = np.zeros(len(rows), dtype=np.int64)
         unread = np.array([sum(x.unread for x in xs)])
-        self._write(np.array([slot]), unread, *merged(owners, rows, counts, self._rows.size))
+        self._write(np.array([slot]), unread, *merged(owners, rows, counts, self.rows.size))
 
     def _reserve(self, cells: int) -> None:
         """Make room for new cells; a rebuild renumbers the old ones."""
@@ -334,7 +338,7 @@ class LiveRows(LiveClusters):
         unread, left = self._unread(slot), len(rows) - int((before == 0).sum())
         gain = unread_marginal(unread, len(rows) > 0)
         gain -= unread_marginal(unread - x.unread, left > 0)
-        return float(x.log_marginal + self._rows.gains(x.rows, before, x.counts).sum() + gain)
+        return float(x.log_marginal + self.rows.gains(x.rows, before, x.counts).sum() + gain)
 
     def add(self, x: RowCounts, slot: int) -> None:
         """C := C + x: the slot gets a new cell. Counts are integers, so nothing drifts."""
@@ -361,12 +365,12 @@ class LiveRows(LiveClusters):
 
     def _shared_gains(self, rows: IntArray, counts: IntArray, slots: IntArray) -> FloatArray:
         """Gains of the rows that each cluster shares with these counts, shape [slots]."""
-        own = np.zeros(self._rows.size, dtype=np.int64)
+        own = np.zeros(self.rows.size, dtype=np.int64)
         own[rows] = counts
         owners, theirs, held = self._store.read(self._cell_of.take(slots + 1))
         more = own.take(theirs)
         shared = more.nonzero()[0]
-        gains = self._rows.gains(theirs.take(shared), held.take(shared), more.take(shared))
+        gains = self.rows.gains(theirs.take(shared), held.take(shared), more.take(shared))
         summed: Any = np.bincount(owners.take(shared), gains, minlength=len(slots))
         ratio: FloatArray = summed
         return ratio
@@ -385,7 +389,7 @@ class LiveRows(LiveClusters):
         unread = np.array([self._unread(slot) + self._unread(into)])
         _, rows, counts = self._store.read(self._cell_of.take([into + 1, slot + 1]))
         owners = np.zeros(len(rows), dtype=np.int64)
-        self._write(np.array([into]), unread, *merged(owners, rows, counts, self._rows.size))
+        self._write(np.array([into]), unread, *merged(owners, rows, counts, self.rows.size))
         self._cell_of[slot + 1] = 0
 
     def _held(self, slot: int) -> tuple[IntArray, IntArray]:
@@ -404,13 +408,13 @@ class LiveRows(LiveClusters):
             self._out = np.empty(capacity)
 
     def _index(self, cells: IntArray, rows: IntArray, counts: IntArray) -> None:
-        """Add the counts of new cells; rows that have become common become dense first."""
-        self._dense.fit_rows(self._rows.size)
-        self._sparse.fit_rows(self._rows.size)
+        """Enter counts of new cells; rows that have become common turn dense first."""
+        self._dense.fit_rows(self.rows.size)
+        self._sparse.fit_rows(self.rows.size)
         numbers = self._dense.number_of.take(rows)
         sparse = (numbers < 0).nonzero()[0]
         grouped = _by_row(rows.take(sparse), sparse)
-        threshold = max(_DENSE_LEAST, (self._n_cells + len(cells)) // _DENSE_SHARE)
+        threshold = max(self._dense_least, (self._n_cells + len(cells)) // _DENSE_SHARE)
         common = self._sparse.lengths.take(grouped.rows) + grouped.sizes > threshold
         if common.any():
             for row in grouped.rows[common].tolist():
@@ -428,20 +432,20 @@ class LiveRows(LiveClusters):
         owners, rows, counts = self._store.read(self._cell_of.take(slots))
         unread = self._store.unread.take(self._cell_of.take(slots))
         n = len(slots)
-        self._cells_limit = max(n + n // 2 + _SPARE_CELLS, n + 1 + more)
+        self._cells_limit = max(n + n // 2 + self._spare_cells, n + 1 + more)
         self._cell_of[slots] = np.arange(1, n + 1)
         self._n_cells = n + 1
 
-        self._store = _CellStore(self._rows.counts_type)
+        self._store = _CellStore(self.rows.counts_type)
         self._store.append(unread, np.bincount(owners, minlength=n), rows, counts)
-        totals = np.bincount(rows, minlength=self._rows.size)
-        common = (totals > max(_DENSE_LEAST, n // _DENSE_SHARE)).nonzero()[0]
-        self._dense = _DenseRows(self._rows, self._cells_limit)
-        self._dense.fit_rows(self._rows.size)
+        totals = np.bincount(rows, minlength=self.rows.size)
+        common = (totals > max(self._dense_least, n // _DENSE_SHARE)).nonzero()[0]
+        self._dense = _DenseRows(self.rows, self._cells_limit)
+        self._dense.fit_rows(self.rows.size)
         empty = np.zeros(0, dtype=np.int64)
         for row in common.tolist():
             self._dense.add_row(row, empty, empty)
-        self._sparse = _SparseRows(self._rows)
+        self._sparse = _SparseRows(self.rows)
         self._index(owners + 1, rows, counts)
 
 

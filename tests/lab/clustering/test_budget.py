@@ -25,9 +25,8 @@ from kbforge.contracts import (
     Progress,
 )
 from kbforge.testing import Categorical, LikelihoodContract
-from kbforge_lab.batch import grouping_model
 from kbforge_lab.batch import run as offline
-from kbforge_lab.batch.grouping_model import RebuiltClusters, editable
+from kbforge_lab.batch.grouping_model import RebuiltClusters, TableModel, editable
 from kbforge_lab.clusterers.offline import Agglomerative, Gibbs, Metropolis
 from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.likelihoods.gaussian import Gaussian
@@ -241,7 +240,7 @@ def test_clusters_are_made_anew_once_in_a_while(monkeypatch):
         return Gibbs(sweeps=30).cluster(fragments, spec, np.random.default_rng(5))
 
     never = run()
-    monkeypatch.setattr(grouping_model, "_MOVES", 2)
+    monkeypatch.setattr(TableModel, "most_moves", 2)
     often = run()
     assert often.model_evaluations > never.model_evaluations
     assert often.subproblems == never.subproblems

@@ -28,7 +28,7 @@ from tests.lm.likelihoods.test_ngram import (
 from tests.lm.training.test_ngram import check_evidence
 from tests.profile import examples
 
-__all__ = ["folder", "small"]
+__all__ = ["folder"]
 
 ROWS = {
     "trigram": lambda: Trigram(attributes=("name", "town")),
@@ -36,14 +36,12 @@ ROWS = {
 }
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_random_life_equals_recomputation_bit_for_bit(name, seed):
     check_random_life(ROWS[name](), seed)
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", ROWS)
 def test_edits_and_merges_equal_recomputation_bit_for_bit(name):
     check_edits_and_merges(ROWS[name]())
@@ -191,10 +189,9 @@ def test_vectors_that_cannot_be_read(model, fragments, says):
         list(map(table.encode, fragments))
 
 
-@pytest.mark.usefixtures("small")
 def test_a_cluster_counts_beyond_32_bits():
     model, fragment = DirichletMultinomial(reads="vector"), vector(2**31 - 1, 0)
-    table = model.live_clusters()
+    table = small(model)
     x = table.encode(fragment)
     table.extend(x, np.array([-1]), np.array([0]))
     for n in range(1, 8):  # rows turn dense on the way

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import UNREAD, Fragment
-from kbforge_lm.likelihoods import counts
+from kbforge_lm.likelihoods.counts import LiveRows
 from kbforge_lm.likelihoods.ngram import Bigram
 
 NAMES = [
@@ -34,11 +34,9 @@ def pool(seed: int) -> list[Fragment]:
     return out
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """Thresholds so low that rows turn dense and rebuilds happen all the time."""
-    monkeypatch.setattr(counts, "_DENSE_LEAST", 3)
-    monkeypatch.setattr(counts, "_SPARE_CELLS", 8)
+def small(model: Any) -> LiveRows:
+    """A table with thresholds so low that rows turn dense and rebuilds happen all the time."""
+    return LiveRows(model.live_clusters().rows, dense_least=3, spare_cells=8)
 
 
 MODELS = {
@@ -46,7 +44,6 @@ MODELS = {
 }
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_random_life_equals_recomputation_bit_for_bit(name, seed):
@@ -57,7 +54,7 @@ def check_random_life(model: Any, seed: int) -> None:
     rng = np.random.default_rng(seed)
     items = pool(seed)
     model.fit(items[:20])  # the rest brings unseen characters and values
-    table = model.live_clusters()
+    table = small(model)
     live: dict[int, list[Fragment]] = {}
     free: list[int] = []
     slots, reused, rebuilds, dense = 0, 0, 0, 0
@@ -117,7 +114,6 @@ def test_a_fragment_without_text_stays_alone():
     assert table.log_predictive(ann, 1).tolist() == [table.log_predictive_new(ann) + UNREAD]
 
 
-@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name", MODELS)
 def test_edits_and_merges_equal_recomputation_bit_for_bit(name):
     check_edits_and_merges(MODELS[name]())
@@ -128,7 +124,7 @@ def check_edits_and_merges(model: Any) -> None:
     rng = np.random.default_rng(9)
     items = pool(9)
     model.fit(items[:20])
-    table = model.live_clusters()
+    table = small(model)
     x = [table.encode(item) for item in items]
     held = {slot: [slot] for slot in range(12)}
     for slot in held:

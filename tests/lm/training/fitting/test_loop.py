@@ -176,24 +176,21 @@ def test_the_time_is_that_of_all_processes_of_a_run(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
-def test_killed_at_ten_random_steps_it_ends_with_the_same_weights(
-    tmp_path, monkeypatch, whole, seed
-):
-    rng = random.Random(seed)
-    really = loop_module.save_checkpoint
+def test_killed_at_ten_random_steps_it_ends_with_the_same_weights(tmp_path, whole, seed):
+    rng, now = random.Random(seed), 0.0
 
-    def sometimes(*arguments: Any) -> None:  # checkpoints at random steps, too
-        if rng.random() < 0.5:
-            really(*arguments)
+    def clock() -> float:  # checkpoints at random steps, too
+        nonlocal now
+        now += rng.random()
+        return now
 
     def die(step: Step) -> None:
         if rng.random() < 0.3:
             raise Killed
 
-    monkeypatch.setattr(loop_module, "save_checkpoint", sometimes)
     recipe, kills = read(tmp_path, **whole[2]), 0
     while kills < 10:
-        _, run = loop(tmp_path, recipe)
+        _, run = loop(tmp_path, recipe, 5.0, clock=clock)
         try:
             run.run(die)
         except Killed:
@@ -201,7 +198,6 @@ def test_killed_at_ten_random_steps_it_ends_with_the_same_weights(
         else:  # it came to its end first: begin again
             for name in (METRICS, CHECKPOINT):
                 (tmp_path / name).unlink(missing_ok=True)
-    monkeypatch.undo()
     gpt, run = loop(tmp_path, recipe)
     last = run.run()
     assert same(weights(gpt), whole[0])
