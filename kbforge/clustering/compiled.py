@@ -16,8 +16,6 @@ from kbforge.clustering.rules import FATES, DirichletProcess, InfeasibleFragment
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
-    CompiledClusters,
-    EncodedFragments,
     FloatArray,
     IntArray,
     KeyFamilies,
@@ -30,6 +28,7 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address, workers
+from kbforge.kernel.clusters import NOT_TOLD, EncodedFragments, KernelClusters
 from kbforge.numerics import on_grid
 
 _FIRST_SIZES = 1024
@@ -41,7 +40,7 @@ _REFUSALS = {
     1: "the likelihood (or surrogate) returned {predictive}",
     2: "the likelihood of the fragment alone is {alone}",
     3: "the fragment has no finite assignment",
-    4: "an interrupt left the session incomplete; open another one from the fragments",
+    4: NOT_TOLD,
 }
 
 Refusal: TypeAlias = LikelihoodError | InfeasibleFragment
@@ -286,7 +285,7 @@ class CompiledRun:
         return binding.ints(self._done.dropped, self._done.n_dropped)
 
     def add(
-        self, table: CompiledClusters, records: EncodedBatch, begin: int, end: int
+        self, table: KernelClusters, records: EncodedBatch, begin: int, end: int
     ) -> tuple[list[StepResult], Refusal | None]:
         """Add the fragments from `begin` to `end` with a likelihood of the kernel's own.
 
@@ -321,7 +320,7 @@ class CompiledRun:
             *(address(key_starts), address(keys), byref(out)),
         )
         if n == _NOT_TOLD:
-            raise not_told()
+            raise LikelihoodError(NOT_TOLD)
         if n < 0:
             return None
         return binding.ints(out.slots, n), binding.floats(out.weights, n), out.alone
@@ -575,11 +574,6 @@ def _refusal(outcome: int, predictive: float, alone: float) -> Refusal:
     if outcome == _CORNERED:
         return InfeasibleFragment()
     return LikelihoodError(_REFUSALS[outcome].format(predictive=predictive, alone=alone))
-
-
-def not_told() -> LikelihoodError:
-    """The kernel lacks a value of the fragment."""
-    return LikelihoodError(_REFUSALS[4])
 
 
 def clusters_in(out: binding.CPages) -> list[Cluster]:

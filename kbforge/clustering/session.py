@@ -25,7 +25,6 @@ from kbforge.clustering.tables import BlackBoxTable, ClusterScorer, keys_of
 from kbforge.contracts import (
     Checkpoint,
     Cluster,
-    CompiledClusters,
     Constraints,
     Decision,
     Fragment,
@@ -41,6 +40,7 @@ from kbforge.contracts import (
     SubproblemChanges,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
+from kbforge.kernel.clusters import KernelClusters
 
 _AT_ONCE = 512
 """Maximum fragments that are read ahead."""
@@ -282,7 +282,7 @@ class SmcSession:
             raise LikelihoodError(f'fragment "{quoted(x.id)}": {error}') from error
 
     def _add_together(
-        self, fragments: Sequence[Fragment], compiled: CompiledClusters
+        self, fragments: Sequence[Fragment], compiled: KernelClusters
     ) -> list[StepResult]:
         """Add fragments with a table of the kernel's own, while the next ones are read."""
         steps: list[StepResult] = []
@@ -309,7 +309,7 @@ class SmcSession:
         return steps
 
     def _take_in_together(
-        self, batch: _Batch, compiled: CompiledClusters, steps: list[StepResult]
+        self, batch: _Batch, compiled: KernelClusters, steps: list[StepResult]
     ) -> None:
         state, fragments, at = self._state, batch.fragments, 0
         while at < len(fragments):
@@ -332,14 +332,14 @@ class SmcSession:
                 raise contradiction
 
     def _encoded(
-        self, compiled: CompiledClusters, fragments: Sequence[Fragment]
+        self, compiled: KernelClusters, fragments: Sequence[Fragment]
     ) -> tuple[list[_Batch], LikelihoodError | None]:
         """Fragments that the kernel has not received yet, and why it cannot read the next one."""
         state = self._state
 
         def read(part: Sequence[Fragment]) -> _Batch:
             keys = keys_of(state.spec.index, part)
-            return _Batch(state.table, part, EncodedBatch(compiled.encode(part), *keys), 0)
+            return _Batch(state.table, part, EncodedBatch(compiled.read(part), *keys), 0)
 
         try:
             return [read(fragments)], None

@@ -54,6 +54,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import UsageError, quoted
 from kbforge.kernel.binding import kernel_library
+from kbforge.kernel.clusters import KernelClusters
 
 _WINDOW = 64
 """How many numbers to search for the first fragment at once; doubled until one is found."""
@@ -127,9 +128,9 @@ class SessionState:
 
     def _conjugate_table(self, likelihood: ConjugateLikelihood) -> ConjugateTable:
         run, index, held = self.run, self.spec.index, lambda: self.held
-        compiled = likelihood.compiled_clusters(self._kernel)
-        if compiled is not None:
-            return KernelTable(self._kernel, run, compiled, likelihood, held, index)
+        live = likelihood.live_clusters()
+        if isinstance(live, KernelClusters):
+            return KernelTable(self._kernel, run, live, likelihood, held, index)
         return PythonTable(run, likelihood, held, index, self._sparse)
 
     def begin(self, totals: Totals, said: str, source: Pages | None = None) -> None:

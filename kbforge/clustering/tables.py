@@ -1,6 +1,6 @@
 """Live clusters of a run, for three kinds of likelihoods.
 
-The first kind has a table in the kernel, the second a table in Python, which is called between the
+The first kind has clusters in the kernel, the second in Python, which is called between the
 run's steps. The first fragment that they encode determines what both read; they are filled again
 along the lineage of clusters, to the same bits. The third kind, a black box, has no table: it
 scores whole sets, namely those that a surrogate's table proposes, if there is one (split-SMC paper,
@@ -18,15 +18,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.compiled import CompiledRun, EncodedBatch, not_told
+from kbforge.clustering.compiled import CompiledRun, EncodedBatch
 from kbforge.clustering.lineage import Lineage
 from kbforge.clustering.scoring import FragmentsByNumber, Key, SessionScores, StepDemand
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
-    CompiledClusters,
     ConjugateLikelihood,
-    EncodedFragments,
     FloatArray,
     Fragment,
     IntArray,
@@ -37,6 +35,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel.binding import address
+from kbforge.kernel.clusters import NOT_TOLD, EncodedFragments, KernelClusters
 from kbforge.numerics import capacity_for, grown
 
 FragmentSource: TypeAlias = Callable[[], FragmentsByNumber]
@@ -63,7 +62,7 @@ class ClusterScorer(ABC):
     step.
     """
 
-    compiled: CompiledClusters | None = None
+    compiled: KernelClusters | None = None
     asked: Sequence[Key] = ()
     sets: SessionScores | None = None
 
@@ -213,7 +212,7 @@ class KernelTable(ConjugateTable):
         self,
         kernel: CDLL,
         run: CompiledRun,
-        compiled: CompiledClusters,
+        compiled: KernelClusters,
         likelihood: ConjugateLikelihood,
         held: FragmentSource,
         index: CandidateIndex | None,
@@ -226,7 +225,7 @@ class KernelTable(ConjugateTable):
         return EncodedBatch(self._told(fragments), starts, keys)
 
     def _told(self, fragments: Sequence[Fragment]) -> EncodedFragments:
-        encoded = self._table.encode(fragments)
+        encoded = self._table.read(fragments)
         self._table.tell(encoded)
         return encoded
 
@@ -265,7 +264,7 @@ class KernelTable(ConjugateTable):
         record = records.at(k)[:3]
         asked = (len(slots), address(slots), address(out))
         if not self._kernel.kb_log_predictive(self._table.handle, *record, *asked):
-            raise not_told()
+            raise LikelihoodError(NOT_TOLD)
         return out
 
     def follow(
@@ -278,7 +277,7 @@ class KernelTable(ConjugateTable):
     ) -> None:
         record = records.at(k)[:3]
         told = (len(parents), address(parents), address(children))
-        self._kernel.kb_extend(self._table.handle, *record, *told)
+        self._kernel.kb_extend(self._table.handle, *record, *told, 1)
         self.release(dropped)
 
     def show(self, first: Fragment) -> None:

@@ -23,7 +23,7 @@ There are three base classes. Take the last one that fits.
 6. *Selective*: log_predictive_of some slots is log_predictive there, bit for bit, and
    log_merge_ratio_of is log_merge_ratio.
 7. *Atomic*: encode and all scoring methods may raise, and then leave the table unchanged; extend,
-   release, add, remove and merge cannot fail.
+   release and merge cannot fail.
 
 Abilities are optional. A class states each with an attribute that is True, and defines its methods;
 one without the other is a TypeError when the class is defined.
@@ -36,22 +36,18 @@ one without the other is a TypeError when the class is defined.
       takes_link       (an option `link`)                   it compares what a link keeps apart
       keeps            dump, load                           a store fits it again when it opens
     LiveClusters.
-      editable         log_predictive_held, add, remove     samplers rebuild clusters, slower
-      mergeable        log_merge_ratio, merge               agglomeration scores whole sets, slower
+      mergeable        log_merge_ratio, merge               no alpha is chosen by its merges
 
 8. *Explains*: contributions sum to L(C + x) - L(C) - L({x}) (to 1e-8).
-9. *Editable*: after any additions and removals, a table scores like one that was filled with the
-   remaining fragments (to 1e-9 after thousands of moves).
-10. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table with
+9. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table with
     merged clusters scores like one that was filled with their fragments.
-11. *Keeps*: a likelihood that loads what another with the same options dumped gives the same
+10. *Keeps*: a likelihood that loads what another with the same options dumped gives the same
     scores, bit for bit, dumps the same state, and has the same index keys.
-12. *Gathered*: LiveClusters.gather makes the cluster that `extend` and `add` make.
 
 Without evidence only the prior decides, and it prefers large clusters: every fragment without
 evidence would join the largest one. So one more law separates what cannot be compared.
 
-13. *Evidence*: a fragment that shares no attribute with a cluster gains nothing by joining it:
+11. *Evidence*: a fragment that shares no attribute with a cluster gains nothing by joining it:
     L(C + x) <= L(C) + L({x}) (to 1e-8), also for attributes that the model has never seen. A
     likelihood that reads nothing on one of the two sides subtracts `UNREAD` (`unread_marginal`),
     which outweighs the prior of any cluster.
@@ -78,9 +74,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from ctypes import CDLL
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,81 +225,10 @@ class ConjugateLikelihood(Likelihood):
     def live_clusters(self) -> LiveClusters:
         """A new, empty table."""
 
-    def compiled_clusters(self, kernel: CDLL) -> CompiledClusters | None:
-        """A new, empty table in the kernel, equal bit for bit; None if there is none."""
-        return None
-
-    def compiled_merges(
-        self, kernel: CDLL, fragments: Sequence[Fragment]
-    ) -> MergingClusters | None:
-        """A cluster in the kernel for each of these fragments; None if those cannot be merged.
-
-        The slot is the fragment's place; the scores equal those of `live_clusters`, bit for bit.
-
-        Raises:
-            LikelihoodError: as `LiveClusters.encode`.
-
-        """
-        return None
-
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """The sum of the table's predictives; override it if a closed form is faster."""
         chained = [_filling(self.live_clusters(), cluster) for cluster in clusters]
         return np.array(chained, dtype=np.float64)
-
-
-class MergingClusters(Protocol):
-    """Clusters that can be merged, by slot; see `LiveClusters`."""
-
-    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
-        """L(C + D) - L(C) - L(D) of a slot's cluster and others, in nats, [len(slots)]."""
-        ...
-
-    def merge(self, slot: int, into: int) -> None:
-        """Merge the first cluster into the second; its slot is released."""
-        ...
-
-
-class EncodedFragments(NamedTuple):
-    """Encoded fragments for the kernel.
-
-    Attributes:
-        starts: where each record begins, shape [fragments + 1].
-        attributes: indexes of the attributes of a record, ascending; int32.
-        values: ids of their values; int32.
-        new: values that the kernel does not know yet, for `CompiledClusters.tell`.
-
-    """
-
-    starts: IntArray
-    attributes: NDArray[np.int32]
-    values: NDArray[np.int32]
-    new: Any
-
-
-class CompiledClusters(Protocol):
-    """Live clusters in the compiled kernel, and how it receives fragments.
-
-    Attributes:
-        handle: address of the kernel's table; it is freed with this object.
-
-    """
-
-    handle: int
-
-    def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
-        """Encode fragments; this may run while the kernel adds others.
-
-        Raises:
-            LikelihoodError: as `LiveClusters.encode`.
-
-        """
-        ...
-
-    def tell(self, encoded: EncodedFragments) -> None:
-        """Give the kernel the new values, in the order of `encode`, before the fragments are
-        added."""
-        ...
 
 
 class LiveClusters(ABC):
@@ -317,18 +241,14 @@ class LiveClusters(ABC):
     reads, such as the number of dimensions.
 
     Attributes:
-        editable: whether fragments can leave clusters, as samplers need.
-        mergeable: whether clusters can be merged, as agglomerative clustering needs.
+        mergeable: whether clusters can be merged, as the choice of alpha needs.
 
     """
 
-    editable: bool = False
     mergeable: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        editing = ("log_predictive_held", "add", "remove")
-        _require_stated(cls, LiveClusters, "editable", *editing)
         _require_stated(cls, LiveClusters, "mergeable", "log_merge_ratio", "merge")
 
     @abstractmethod
@@ -339,6 +259,10 @@ class LiveClusters(ABC):
             LikelihoodError: the fragment lacks what the model reads, such as a vector.
 
         """
+
+    def encode_all(self, fragments: Sequence[Fragment]) -> Sequence[Observation]:
+        """The features of several; override it if that is faster."""
+        return [self.encode(fragment) for fragment in fragments]
 
     @abstractmethod
     def log_predictive(self, x: Observation, slots: int) -> FloatArray:
@@ -371,28 +295,6 @@ class LiveClusters(ABC):
         Override it if a few clusters can be scored faster than all.
         """
         return self.log_predictive(x, int(slots.max(initial=-1)) + 1)[slots]
-
-    def log_predictive_held(self, x: Observation, slot: int) -> float:
-        """L(C) - L(C - x) of a live cluster C that holds x, in nats."""
-        raise NotImplementedError(f"{type(self).__name__} is not editable")
-
-    def add(self, x: Observation, slot: int) -> None:
-        """C := C + x, in place; C is live."""
-        raise NotImplementedError(f"{type(self).__name__} is not editable")
-
-    def remove(self, x: Observation, slot: int) -> None:
-        """C := C - x, in place; C is live, holds x and is not empty without it."""
-        raise NotImplementedError(f"{type(self).__name__} is not editable")
-
-    def gather(self, xs: Sequence[Observation], slot: int) -> None:
-        """Make cluster C := all of xs, at least one, in a free slot.
-
-        Like `add`, it is for editable tables. Override it if many can be added at once.
-        """
-        slots = np.array([slot])
-        self.extend(xs[0], np.array([-1]), slots)
-        for x in xs[1:]:
-            self.add(x, slot)
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         """L(C + D) - L(C) - L(D) of C in `slot` and D in slots 0..slots-1, shape [slots].
@@ -449,7 +351,7 @@ _FIRST_SLOTS = 64
 
 
 class AdditiveLikelihood(ConjugateLikelihood):
-    """A likelihood of sums of statistics; its tables are editable and mergeable."""
+    """A likelihood of sums of statistics; its clusters merge."""
 
     @abstractmethod
     def statistics(self, fragment: Fragment) -> FloatArray:
@@ -480,7 +382,7 @@ class AdditiveLikelihood(ConjugateLikelihood):
 class SumsOfClusters(LiveClusters):
     """The clusters of an `AdditiveLikelihood`: row 0 is the empty cluster, row s + 1 slot s."""
 
-    editable = mergeable = True
+    mergeable = True
 
     def __init__(self, model: AdditiveLikelihood) -> None:
         self._model = model
@@ -521,23 +423,6 @@ class SumsOfClusters(LiveClusters):
         self._reach(int(children.max(initial=-1)) + 1)
         self._write(children, self._sums[parents + 1] + x)
 
-    def log_predictive_held(self, x: FloatArray, slot: int) -> float:
-        row = slot + 1
-        without = self._model.log_marginal_of(self._sums[row : row + 1] - x)
-        return float(self._scores[row] - without[0])
-
-    def add(self, x: FloatArray, slot: int) -> None:
-        slots = np.array([slot])
-        self._write(slots, self._sums[slots + 1] + x)
-
-    def remove(self, x: FloatArray, slot: int) -> None:
-        slots = np.array([slot])
-        self._write(slots, self._sums[slots + 1] - x)
-
-    def gather(self, xs: Sequence[FloatArray], slot: int) -> None:
-        self._reach(slot + 1)
-        self._write(np.array([slot]), np.sum(xs, axis=0)[None])
-
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         self._reach(slots)
         rows = slice(1, slots + 1)
@@ -547,7 +432,8 @@ class SumsOfClusters(LiveClusters):
         return ratio
 
     def merge(self, slot: int, into: int) -> None:
-        self.add(self._sums[slot + 1], into)
+        slots = np.array([into])
+        self._write(slots, self._sums[slots + 1] + self._sums[slot + 1])
 
     def _write(self, slots: IntArray, sums: FloatArray) -> None:
         rows, scores = slots + 1, self._model.log_marginal_of(sums)

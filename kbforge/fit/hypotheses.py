@@ -36,7 +36,7 @@ from kbforge.contracts import (
     FloatArray,
     Fragment,
     IntArray,
-    MergingClusters,
+    LiveClusters,
 )
 from kbforge.errors import LikelihoodError
 from kbforge.fit.description import PairModel, PairOdds
@@ -49,7 +49,6 @@ from kbforge.indexes.selective import (
     keys_of_each,
     neighbourhoods,
 )
-from kbforge.kernel.binding import kernel_library
 
 MOST_FRAGMENTS = 800
 """A larger file is sampled."""
@@ -300,15 +299,12 @@ class _GreedyMerges:
 
 def _single_clusters(
     likelihood: ConjugateLikelihood, fragments: Sequence[Fragment]
-) -> MergingClusters:
-    """A cluster for each fragment, in the kernel if it merges clusters of this likelihood."""
-    compiled = likelihood.compiled_merges(kernel_library(), fragments)
-    if compiled is not None:
-        return compiled
-    table = likelihood.live_clusters()
-    for slot, fragment in enumerate(fragments):
-        table.extend(table.encode(fragment), np.array([-1]), np.array([slot]))
-    return table
+) -> LiveClusters:
+    """A cluster for each fragment."""
+    live = likelihood.live_clusters()
+    for slot, x in enumerate(live.encode_all(fragments)):
+        live.extend(x, np.array([-1]), np.array([slot]))
+    return live
 
 
 def candidates(fragments: Sequence[Fragment], index: CandidateIndex) -> NDArray[np.bool_]:

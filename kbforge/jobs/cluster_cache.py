@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from ctypes import CDLL
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from kbforge.clustering.compiled import EncodedBatch, not_told
 from kbforge.contracts import (
     Cluster,
-    CompiledClusters,
     ConjugateLikelihood,
     FloatArray,
     Fragment,
     IntArray,
-    LiveClusters,
-    Observation,
 )
-from kbforge.kernel.binding import address, kernel_library
 from kbforge.store.store import Store
 
 _MOST_HELD = 1 << 14
@@ -64,80 +58,20 @@ class ClusterCache:
         return table.predictive(x, slots)
 
 
-class _KernelClusters:
-    """Clusters in a table of the kernel, which encodes a fragment as a record."""
-
-    def __init__(self, kernel: CDLL, table: CompiledClusters) -> None:
-        self._kernel, self._table = kernel, table
-
-    def encode_all(self, fragments: Sequence[Fragment]) -> list[tuple[EncodedBatch, int]]:
-        """The records of fragments."""
-        encoded = self._table.encode(fragments)
-        self._table.tell(encoded)
-        records = EncodedBatch(
-            encoded, np.zeros(len(fragments) + 1, np.int64), np.zeros(0, np.int64)
-        )
-        return [(records, k) for k in range(len(fragments))]
-
-    def extend(self, x: tuple[EncodedBatch, int], parents: IntArray, children: IntArray) -> None:
-        """See `LiveClusters`."""
-        told = len(parents), address(parents), address(children)
-        self._kernel.kb_extend(self._table.handle, *x[0].at(x[1])[:3], *told)
-
-    def log_predictive_new(self, x: tuple[EncodedBatch, int]) -> float:
-        """See `LiveClusters`."""
-        return float(self._predictive(x, np.zeros(0, np.int64))[0])
-
-    def log_predictive_of(self, x: tuple[EncodedBatch, int], slots: IntArray) -> FloatArray:
-        """See `LiveClusters`."""
-        return self._predictive(x, slots)
-
-    def release(self, slots: IntArray) -> None:
-        """See `LiveClusters`."""
-        self._kernel.kb_release(self._table.handle, len(slots), address(slots))
-
-    def _predictive(self, x: tuple[EncodedBatch, int], slots: IntArray) -> FloatArray:
-        out = np.empty(max(len(slots), 1))
-        asked = len(slots), address(slots), address(out)
-        if not self._kernel.kb_log_predictive(self._table.handle, *x[0].at(x[1])[:3], *asked):
-            raise not_told()
-        return out
-
-
-class _PythonClusters:
-    """Clusters in a table in Python."""
-
-    def __init__(self, live: LiveClusters) -> None:
-        self._live = live
-        self.extend, self.release = live.extend, live.release
-        self.log_predictive_new = live.log_predictive_new
-        self.log_predictive_of = live.log_predictive_of
-
-    def encode_all(self, fragments: Sequence[Fragment]) -> list[Observation]:
-        """The features of fragments."""
-        return [self._live.encode(fragment) for fragment in fragments]
-
-
 class _Table:
     """A live table with the last used clusters."""
 
     def __init__(self, likelihood: ConjugateLikelihood, first: Fragment, most: int) -> None:
         self._most = most
-        kernel = kernel_library()
-        compiled = likelihood.compiled_clusters(kernel)
-        self._live: Any = (
-            _PythonClusters(likelihood.live_clusters())
-            if compiled is None
-            else _KernelClusters(kernel, compiled)
-        )
-        self._live.encode_all([first])  # which settles what the table reads
+        self._live = likelihood.live_clusters()
+        self._live.encode(first)  # which settles what the table reads
         self._slots: dict[ScoredCluster, int] = {}  # the one asked for last is last
         self._free: list[int] = []
         self._n = 0
 
     def predictive(self, x: Fragment, slots: IntArray) -> tuple[FloatArray, float]:
         """L(C + x) - L(C) of the clusters in these slots, shape [slots], and L({x}), nats."""
-        (read,) = self._live.encode_all([x])
+        read = self._live.encode(x)
         alone = float(self._live.log_predictive_new(read))
         gains = self._live.log_predictive_of(read, slots) if len(slots) else ()
         return np.array(gains, dtype=np.float64), alone

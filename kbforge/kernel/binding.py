@@ -126,7 +126,7 @@ class Rival(Structure):
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
-VERSION = 12
+VERSION = 13
 """Version of the interface; a library of another version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -156,7 +156,10 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_owners": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
     "kb_members": (None, (c_void_p, c_int64, c_void_p, POINTER(CPages))),
     "kb_log_predictive": (c_int32, (*4 * (c_void_p,), c_int64, *2 * (c_void_p,))),
-    "kb_extend": (None, (*4 * (c_void_p,), c_int64, *2 * (c_void_p,))),
+    "kb_extend": (None, (*4 * (c_void_p,), c_int64, *2 * (c_void_p,), c_int32)),
+    "kb_log_marginals": (None, (c_void_p, c_int64, c_void_p)),
+    "kb_merge_ratios": (None, (c_void_p, c_int64, c_int64, *2 * (c_void_p,))),
+    "kb_merge": (None, (c_void_p, c_int64, c_int64)),
     "kb_add": (
         None,
         (c_void_p, c_void_p, c_int64, *5 * (c_void_p,), POINTER(Done)),
@@ -211,8 +214,7 @@ _PROTOTYPES: dict[str, Prototype] = {
     ),
     "kb_attributes_values": (c_int32, (c_void_p, c_int32, c_int64, c_int64, *8 * (c_void_p,))),
     "kb_attributes_draw": (c_double, (c_void_p, c_int32, c_int32, c_int32)),
-    "kb_attributes_merge_ratios": (None, (c_void_p, c_int64, c_int64, *2 * (c_void_p,))),
-    "kb_attributes_merge": (None, (c_void_p, c_int64, c_int64)),
+    "kb_attributes_evidence": (c_double, (c_void_p, c_int32, c_int32, c_int32)),
     "kb_counts_new": (c_void_p, (FACTORS,)),
     "kb_counts_rows": (c_int32, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
     "kb_pairs_new": (c_void_p, (c_int64, *7 * (c_void_p,), c_int64, c_double)),

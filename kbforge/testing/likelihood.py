@@ -25,8 +25,6 @@ from kbforge.testing.contract import Contract
 
 _STEPS = 60
 _MOST_CLUSTERS = 10
-_MOVES = 1200
-_LOOKS = 300
 
 
 class LikelihoodContract(Contract):
@@ -260,39 +258,6 @@ class LikelihoodContract(Contract):
             if slot % 3 == 2:
                 table.release(np.array([live.pop(int(rng.integers(len(live))))]))
 
-    def test_fragments_come_and_go_without_a_trace(self) -> None:
-        """Thousands of moves between two clusters, then both against freshly filled tables."""
-        likelihood, items = self._conjugate(), list(self.fragments())
-        table = likelihood.live_clusters()
-        if not table.editable:
-            pytest.skip("fragments cannot leave the clusters of its tables")
-        rng = np.random.default_rng(5)
-        x = [table.encode(item) for item in items]
-        held: list[set[int]] = [{0}, {1}]
-        for slot in (0, 1):
-            table.extend(x[slot], np.array([-1]), np.array([slot]))
-        for move in range(_MOVES):
-            i = int(rng.integers(len(items)))
-            home = next((slot for slot in (0, 1) if i in held[slot]), None)
-            if home is not None and len(held[home]) > 1:
-                table.remove(x[i], home)
-                held[home].remove(i)
-            elif home is None:
-                slot = int(rng.integers(2))
-                table.add(x[i], slot)
-                held[slot].add(i)
-            if move % _LOOKS == 0:
-                _compare_held(likelihood, table, x, items, held)
-        fresh = likelihood.live_clusters()
-        for slot, members in enumerate(held):
-            parent = -1
-            for i in members:
-                fresh.extend(fresh.encode(items[i]), np.array([parent]), np.array([slot]))
-                parent = slot
-        for i, item in enumerate(items):
-            again = fresh.log_predictive(fresh.encode(item), 2)
-            np.testing.assert_allclose(table.log_predictive(x[i], 2), again, rtol=0, atol=1e-9)
-
     def test_clusters_merge(self) -> None:
         """Every pair's ratio against L, then the merged table against L, until one is left."""
         likelihood, items = self._conjugate(), list(self.fragments())[:8]
@@ -324,27 +289,6 @@ class LikelihoodContract(Contract):
             for item, y in zip(items, x, strict=True):
                 _compare(likelihood, table, y, item, held, len(items))
 
-    def test_clusters_gather(self) -> None:
-        """At once like one after another, into new slots and released ones."""
-        likelihood, items = self._conjugate(), list(self.fragments())
-        table, grown = likelihood.live_clusters(), likelihood.live_clusters()
-        if not table.editable:
-            pytest.skip("fragments cannot leave the clusters of its tables")
-        x = [table.encode(item) for item in items]
-        y = [grown.encode(item) for item in items]
-        for slot, size in ((0, 1), (1, len(items)), (2, 3), (1, 4)):
-            if (slot, size) == (1, 4):
-                table.release(np.array([1]))
-                grown.release(np.array([1]))
-            table.gather(x[:size], slot)
-            for place in range(size):
-                parent = slot if place else -1
-                grown.extend(y[place], np.array([parent]), np.array([slot]))
-            live = range(min(slot, 1) + 1) if (slot, size) != (1, 4) else range(3)
-            for item, other in zip(x, y, strict=True):
-                one = table.log_predictive(item, len(live)).tolist()
-                assert one == pytest.approx(grown.log_predictive(other, len(live)).tolist(), 1e-8)
-
     def _conjugate(self) -> Any:
         likelihood = self.fitted()
         if not isinstance(likelihood, ConjugateLikelihood):
@@ -366,21 +310,6 @@ def _unreadable(fragment: Fragment) -> Fragment:
     """One with a vector of another length, and properties with unknown attributes."""
     vector = None if fragment.vector is None else (*fragment.vector, 1.0)
     return Fragment(fragment.id, {"unheard of": ("nothing",)}, vector)
-
-
-def _compare_held(
-    likelihood: ConjugateLikelihood,
-    table: Any,
-    x: Sequence[Any],
-    items: Sequence[Fragment],
-    held: Sequence[set[int]],
-) -> None:
-    for slot, members in enumerate(held):
-        for i in members:
-            rest = [items[j] for j in members if j != i]
-            without, whole = likelihood.log_marginal([rest, [*rest, items[i]]])
-            expected = pytest.approx(whole - without, rel=1e-8, abs=1e-8)
-            assert table.log_predictive_held(x[i], slot) == expected
 
 
 def _compare(

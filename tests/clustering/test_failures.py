@@ -35,6 +35,7 @@ from kbforge.errors import LikelihoodError
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.contents import contents
 from tests.clustering.test_exactness import Family, attributes, names, records, vectors
+from tests.clustering.toys import SetTable
 from tests.installed import BIGRAM
 from tests.profile import examples
 
@@ -83,7 +84,7 @@ class TrappedConjugate(Trapped, ConjugateLikelihood):
     likelihood: ConjugateLikelihood
 
     def live_clusters(self) -> LiveClusters:
-        return TrappedTable(self.likelihood.live_clusters(), self.trap)
+        return TrappedTable(SetTable(self.likelihood), self.trap)
 
 
 class TrappedTable(LiveClusters):

@@ -14,7 +14,6 @@ from kbforge.clustering.state import SessionState
 from kbforge.contracts import (
     FloatArray,
     Fragment,
-    LiveClusters,
     ModelSpec,
     OnlineClusterer,
 )
@@ -181,20 +180,12 @@ def test_everything_may_go() -> None:
         assert session.posterior().n_fragments == 4
 
 
-class OnlyGrows(Chain):
-    """Its tables forget nothing: they have no `release` of their own, and are not editable."""
-
-    def live_clusters(self) -> LiveClusters:  # type: ignore[override]
-        table = super().live_clusters()
-        assert not table.editable
-        return table
-
-
 @pytest.mark.parametrize("particles", [1, 4, 30])
-def test_a_table_that_is_not_editable(particles: int) -> None:
+def test_a_table_that_forgets_nothing(particles: int) -> None:
+    """It has no `release` of its own."""
     rng = np.random.default_rng(4)
     items = fragments_of([tuple(p) for p in rng.normal(size=(20, 2)).tolist()])
-    spec = ModelSpec(OnlyGrows(normal(1.0, 3.0)), 1.0)
+    spec = ModelSpec(Chain(normal(1.0, 3.0)), 1.0)
     session = SplitSmc(particles=particles).open(spec, rng)
     session.add(items)
     for i in rng.permutation(20)[:15].tolist():

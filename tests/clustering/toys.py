@@ -248,3 +248,39 @@ class MemoryPages(Pages):
 
     def keys(self) -> Sequence[int]:
         return sorted(self._led)
+
+
+class SetTable(LiveClusters):
+    """Members by slot, of any likelihood: what joins is L of the sets with it and without."""
+
+    def __init__(self, likelihood: Likelihood) -> None:
+        self.likelihood = likelihood
+        self._members: dict[int, list[Fragment]] = {}
+
+    def encode(self, fragment: Fragment) -> Fragment:
+        self.log_predictive_new(fragment)  # which refuses what cannot be read
+        return fragment
+
+    def log_predictive(self, x: Fragment, slots: int) -> FloatArray:
+        out = np.zeros(slots)
+        live = [slot for slot in self._members if slot < slots]
+        out[live] = self.log_predictive_of(x, np.array(live, dtype=np.int64))
+        return out
+
+    def log_predictive_of(self, x: Fragment, slots: IntArray) -> FloatArray:
+        held = [self._members[slot] for slot in slots.tolist()]
+        scores = self.likelihood.log_marginal([*([*some, x] for some in held), *held])
+        return scores[: len(held)] - scores[len(held) :]
+
+    def log_predictive_new(self, x: Fragment) -> float:
+        return float(self.likelihood.log_marginal([[x]])[0])
+
+    def extend(self, x: Fragment, parents: IntArray, children: IntArray) -> None:
+        self._members |= {
+            child: [*self._members.get(parent, []), x]
+            for parent, child in zip(parents.tolist(), children.tolist(), strict=True)
+        }
+
+    def release(self, slots: IntArray) -> None:
+        for slot in slots.tolist():
+            del self._members[slot]

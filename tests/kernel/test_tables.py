@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from dataclasses import replace
+from math import isqrt, prod
 
 import numpy as np
 import pytest
@@ -12,15 +14,18 @@ import pytest
 from kbforge.clustering.rules import Rules, greedy
 from kbforge.clustering.session import SmcSession
 from kbforge.clustering.tables import KernelTable
-from kbforge.contracts import Constraints, Decision, Fragment, ModelSpec
+from kbforge.contracts import UNREAD, Constraints, Decision, Fragment, ModelSpec, unread_marginal
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.indexes.selective import Selective
 from kbforge.kernel.binding import WORKERS, kernel_library, workers
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
+from kbforge_plugins.likelihoods.attributes.vocabulary import Encoder
 from kbforge_plugins.likelihoods.gaussian import Gaussian
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.clustering.contents import contents
 from tests.clustering.toys import opened
 from tests.kernel.test_oracle import fitted
+from tests.likelihoods.attributes.urns import Urns
 from tests.people import people
 
 KERNEL = kernel_library()
@@ -41,11 +46,11 @@ def test_draws_are_those_of_python() -> None:
     ]
     model = Attributes()
     model.fit(titles)
-    table = model.compiled_clusters(KERNEL)
-    assert table is not None
-    table.tell(table.encode(titles))
+    table = model.live_clusters()
+    table.encode_all(titles)
     compared = 0
-    for index, urns in enumerate(model._urns):
+    for index, (name, vocabulary) in enumerate(model.vocabularies.items()):
+        urns = Urns(vocabulary, model.rates[name])
         met = table._values[index]
         for u, mine in enumerate(met):
             for v, others in enumerate(met[:60]):
@@ -75,19 +80,79 @@ def test_merges_are_those_of_python(different: int, seed: int) -> None:
         replace(f, properties={k: v for k, v in f.properties.items() if rng.random() < 0.9})
         for f in fragments
     ]
-    python, compiled = model.live_clusters(), model.compiled_merges(KERNEL, fragments)
-    for slot, fragment in enumerate(fragments):
-        python.extend(python.encode(fragment), np.array([-1]), np.array([slot]))
+    urns = [Urns(of, model.rates[name]) for name, of in model.vocabularies.items()]
+    encoder = Encoder(model.vocabularies)
+    python = [{a: urns[a].single(u) for a, u in encoder.encode(x)} for x in fragments]
+    members = [[fragment] for fragment in fragments]
+    compiled = model.live_clusters()
+    for slot, x in enumerate(compiled.encode_all(fragments)):
+        compiled.extend(x, np.array([-1]), np.array([slot]))
+
+    def ratio(slot: int, other: int) -> float:
+        if not python[slot] or not python[other]:
+            return UNREAD
+        total = 0.0
+        for a in sorted(python[slot].keys() & python[other].keys()):
+            total += urns[a].merge_gain(python[slot][a], python[other][a])
+        return total
+
     live = list(range(len(fragments)))
     while len(live) > 2:
         slot, into = rng.sample(live, 2)
-        others = np.array(sorted({*rng.sample(live, min(len(live), 20))} - {into}))
-        python.merge(slot, into)
+        others = sorted({*rng.sample(live, min(len(live), 20))} - {into, slot})
+        for a, urn in python[slot].items():
+            held = python[into].get(a)
+            python[into][a] = urn if held is None else urns[a].merged(urn, held)
         compiled.merge(slot, into)
+        members[into] += members[slot]
         live.remove(slot)
-        others = others[others != slot]
-        mine, theirs = (t.log_merge_ratio_of(into, others) for t in (python, compiled))
-        assert mine.tobytes() == theirs.tobytes()
+        told = compiled.log_merge_ratio_of(into, np.array(others, dtype=np.int64)).tolist()
+        assert told == [ratio(into, other) for other in others]
+        unread = sum(not encoder.encode(x) for x in members[into])
+        whole = unread_marginal(unread, unread < len(members[into]))
+        for _, urn in sorted(python[into].items(), key=lambda item: item[0]):
+            whole += urn.log_marginal
+        assert model.log_marginal([members[into]])[0] == whole
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_over_pairs_are_those_written_out(seed: int) -> None:
+    """L of clusters of rows of the file and later ones, some of them several times, and merges."""
+    rng, made = random.Random(seed), people(30, seed, error=0.4)
+    model = Pairs()
+    model.fit(made[:60])
+    clusters = [rng.choices(made, k=rng.randint(1, 12)) for _ in range(20)]
+    odds = model.pair_odds(made)
+    links = (odds.first.tolist(), odds.second.tolist(), odds.nats.tolist())
+    above = {(i, j): nats for i, j, nats in zip(*links, strict=True)}
+    rows = dict(zip((x.id for x in made), odds.row.tolist(), strict=True))
+
+    def written_out(cluster: list[Fragment]) -> float:
+        counts = Counter(rows[x.id] for x in cluster)
+        total = sum((n - 1) * above[row, row] for row, n in counts.items())
+        for one, other in itertools.combinations(sorted(counts), 2):
+            weights = [isqrt(counts[row] << 16) / 256 for row in (one, other)]
+            total += prod(weights) * above.get((one, other), odds.apart)
+        return total
+
+    found = model.log_marginal(clusters).tolist()
+    assert found == pytest.approx([written_out(cluster) for cluster in clusters], abs=1e-7)
+    live = model.live_clusters()
+    slots = range(len(clusters))
+    for slot, cluster in enumerate(clusters):
+        for number, x in enumerate(live.encode_all(cluster)):
+            live.extend(x, np.array([slot if number else -1]), np.array([slot]))
+    for slot in slots:
+        both = model.log_marginal([clusters[slot] + clusters[other] for other in slots])
+        expected = both - model.log_marginal(clusters) - found[slot]
+        ratios = live.log_merge_ratio(slot, len(clusters))
+        assert np.delete(ratios, slot).tolist() == np.delete(expected, slot).tolist()
+    live.merge(0, 1)
+    x = live.encode(made[0])
+    apart, joined = model.log_marginal(
+        [clusters[0] + clusters[1], clusters[0] + clusters[1] + made[:1]]
+    )
+    assert live.log_predictive_of(x, np.array([1])).tolist() == [joined - apart]
 
 
 def test_a_fragment_that_is_left_no_place_is_taken_in_all_the_same() -> None:
@@ -134,7 +199,7 @@ def test_a_kernel_that_was_not_told_says_so() -> None:
     assert isinstance(clusters, KernelTable)
     table = clusters.compiled
     assert table is not None
-    lost = table.encode(fragments[:10])
+    lost = table.read(fragments[:10])
     with pytest.raises(LikelihoodError, match="open another"):
         session.add(fragments[10:])
     assert session.n_fragments < 10

@@ -113,21 +113,6 @@ def test_parameters_of_their_own_make_dimensions_independent_models():
         apart = sum(m.log_marginal([f[:n]])[0] for m, f in zip(parts, alone, strict=True))
         assert both.log_marginal([fragments[:n]])[0] == pytest.approx(apart, rel=1e-12)
         assert sequential(both, fragments[:n]) == pytest.approx(apart, rel=1e-12)
-    tables = [model.live_clusters() for model in (both, *parts)]
-    for table, own in zip(tables, (fragments, *alone), strict=True):
-        x = [table.encode(fragment) for fragment in own]
-        for slot in (0, 1):
-            table.extend(x[slot], np.array([-1]), np.array([slot]))
-            for i in range(2 + slot, 12, 2):
-                table.add(x[i], slot)
-        table.remove(x[4], 0)
-    held, *own_held = (
-        t.log_predictive_held(t.encode(f[3]), 1)
-        for t, f in zip(tables, (fragments, *alone), strict=True)
-    )
-    assert held == pytest.approx(sum(own_held), rel=1e-12)
-    ratio, *own_ratio = (float(t.log_merge_ratio(0, 2)[1]) for t in tables)
-    assert ratio == pytest.approx(sum(own_ratio), rel=1e-12)
 
 
 def test_parameters_for_different_dimensions_are_refused():
@@ -144,45 +129,3 @@ def test_parameters_for_different_dimensions_are_refused():
 def test_parameters_out_of_range(options):
     with pytest.raises(UsageError, match=f"gaussian: {next(iter(options))} must be"):
         Gaussian(**options)
-
-
-@pytest.mark.parametrize("scale", [1.0, 1e-4])
-def test_ten_thousand_departures_leave_no_trace(scale):
-    """Of 10,000 points that come and go, near ones and outliers, nothing can be felt after."""
-    rng = np.random.default_rng(3)
-    near = points(rng.normal(100.0, scale, size=(30, 2)))
-    far = points(rng.normal(100.0, 30 * scale, size=(30, 2)))
-    model = Gaussian(b=0.5 * scale**2, mu=100.0)
-    table, fresh = model.live_clusters(), model.live_clusters()
-    stay = [table.encode(fragment) for fragment in near[:5]]
-    guests = [table.encode(fragment) for fragment in near[5:] + far]
-    for each in (table, fresh):
-        each.encode(near[0])
-        each.extend(stay[0], np.array([-1]), np.array([0]))
-        for x in stay[1:]:
-            each.extend(x, np.array([0]), np.array([0]))
-    held: list[int] = []
-    for _ in range(10_000):
-        guest = int(rng.integers(len(guests)))
-        if guest in held:
-            table.remove(guests[guest], 0)
-            held.remove(guest)
-        else:
-            table.add(guests[guest], 0)
-            held.append(guest)
-    for guest in held:
-        table.remove(guests[guest], 0)
-    for x in (*stay, *guests):
-        assert abs(table.log_predictive(x, 1)[0] - fresh.log_predictive(x, 1)[0]) < 1e-9
-
-
-def test_a_cluster_that_shrinks_to_one_point_has_no_spread():
-    table = Gaussian().live_clusters()
-    x = [table.encode(f) for f in points(np.array([[0.1, 0.2], [1e8, -1e8], [3.0, 0.7]]))]
-    table.extend(x[0], np.array([-1]), np.array([0]))
-    table.add(x[1], 0)
-    table.add(x[2], 0)
-    table.remove(x[1], 0)
-    table.remove(x[2], 0)
-    assert table._statistics[1, 3:].tolist() == [0.0, 0.0]
-    assert table.log_predictive_held(x[0], 0) == table.log_predictive_new(x[0])

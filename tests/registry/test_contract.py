@@ -58,7 +58,7 @@ def test_a_method_that_the_contract_needs_is_asked_for(kind, plugin, expected):
     [
         (Likelihood, {"explains": True}, "states explains = True; define contributions"),
         (Likelihood, {"contributions": print}, "defines contributions; .* explains = True"),
-        (LiveClusters, {"editable": True, "add": print}, "define log_predictive_held, remove"),
+        (LiveClusters, {"mergeable": True, "merge": print}, "define log_merge_ratio"),
         (LiveClusters, {"merge": print}, "defines merge; state the ability: mergeable = True"),
     ],
 )

@@ -37,7 +37,7 @@ std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
 
 }  // namespace
 
-std::int32_t kb_version(void) { return 12; }
+std::int32_t kb_version(void) { return 13; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -169,9 +169,23 @@ std::int32_t kb_log_predictive(Table* table, const std::int64_t* record_start,
 
 void kb_extend(Table* table, const std::int64_t* record_start, const std::int32_t* attributes,
                const std::int32_t* values, std::int64_t n, const std::int64_t* parents,
-               const std::int64_t* children) {
+               const std::int64_t* children, std::int32_t last) {
   const kbforge::Batch batch{1, record_start, attributes, values, nullptr, nullptr};
   table->extend(batch.record(0), {parents, parents + n}, {children, children + n});
+  if (last) table->forget(batch.record(0));
+}
+
+void kb_log_marginals(Table* table, std::int64_t slot, double* out) {
+  table->log_marginals(static_cast<kbforge::Slot>(slot), out);
+}
+
+void kb_merge_ratios(Table* table, std::int64_t slot, std::int64_t n, const std::int64_t* others,
+                     double* out) {
+  table->log_merge_ratios(static_cast<kbforge::Slot>(slot), n, others, out);
+}
+
+void kb_merge(Table* table, std::int64_t slot, std::int64_t into) {
+  table->merge(static_cast<kbforge::Slot>(slot), static_cast<kbforge::Slot>(into));
 }
 
 void kb_add(Run* run, Table* table, std::int64_t n, const std::int64_t* record_start,
@@ -252,13 +266,10 @@ double kb_attributes_draw(Table* table, std::int32_t attribute, std::int32_t u,
   return attributes_of(table)[attribute]->values.draw(u, v);
 }
 
-void kb_attributes_merge_ratios(Table* table, std::int64_t slot, std::int64_t n,
-                                const std::int64_t* others, double* out) {
-  static_cast<AttributeTable*>(table)->log_merge_ratios(slot, n, others, out);
-}
-
-void kb_attributes_merge(Table* table, std::int64_t slot, std::int64_t into) {
-  static_cast<AttributeTable*>(table)->merge(slot, into);
+double kb_attributes_evidence(Table* table, std::int32_t attribute, std::int32_t u,
+                              std::int32_t v) {
+  kbforge::Urns& urns = *attributes_of(table)[attribute];
+  return urns.gain(urns.single(u), v) - urns.log_marginal(urns.single(v));
 }
 
 Table* kb_counts_new(void (*more)(std::int32_t, std::int64_t, std::int64_t, double*)) {

@@ -118,10 +118,20 @@ KB_API void kb_members(kbforge::Run* run, std::int64_t n, const std::int64_t* sl
 KB_API std::int32_t kb_log_predictive(kbforge::Table* table, const std::int64_t* record_start,
                                       const std::int32_t* attributes, const std::int32_t* values,
                                       std::int64_t n, const std::int64_t* slots, double* out);
-// children[k] := parents[k] + x; a parent of -1 is the empty cluster.
+// children[k] := parents[k] + x; a parent of -1 is the empty cluster. `last`: x is asked for no more.
 KB_API void kb_extend(kbforge::Table* table, const std::int64_t* record_start,
                       const std::int32_t* attributes, const std::int32_t* values, std::int64_t n,
-                      const std::int64_t* parents, const std::int64_t* children);
+                      const std::int64_t* parents, const std::int64_t* children,
+                      std::int32_t last);
+// L of the cluster of a slot, nats: of attributes one term each (NaN where it states nothing there),
+// of pairs one number.
+KB_API void kb_log_marginals(kbforge::Table* table, std::int64_t slot, double* out);
+// L(C + D) - L(C) - L(D) of the cluster of a slot and n others, nats; of attributes where the numbers
+// of the values ascend as those of Python do. Gaussian clusters do not merge.
+KB_API void kb_merge_ratios(kbforge::Table* table, std::int64_t slot, std::int64_t n,
+                            const std::int64_t* others, double* out);
+// The cluster of a slot goes into another; the slot is free.
+KB_API void kb_merge(kbforge::Table* table, std::int64_t slot, std::int64_t into);
 // Take in fragments, one after another, by a likelihood of the kernel's own.
 KB_API void kb_add(kbforge::Run* run, kbforge::Table* table, std::int64_t n,
                    const std::int64_t* record_start, const std::int32_t* attributes,
@@ -214,12 +224,9 @@ KB_API std::int32_t kb_attributes_values(kbforge::Table* table, std::int32_t att
 // c G(u | v), for tests and for explanations.
 KB_API double kb_attributes_draw(kbforge::Table* table, std::int32_t attribute,
                                  std::int32_t u, std::int32_t v);
-// L(C + D) - L(C) - L(D) of the cluster of a slot and n others, nats, where the numbers of the values
-// ascend as those of Python do.
-KB_API void kb_attributes_merge_ratios(kbforge::Table* table, std::int64_t slot, std::int64_t n,
-                                       const std::int64_t* others, double* out);
-// The cluster of a slot goes into another; the slot is free.
-KB_API void kb_attributes_merge(kbforge::Table* table, std::int64_t slot, std::int64_t into);
+// L({u, v}) - L({u}) - L({v}) of two values of an attribute, nats.
+KB_API double kb_attributes_evidence(kbforge::Table* table, std::int32_t attribute,
+                                     std::int32_t u, std::int32_t v);
 
 // Counts of rows; `more` gives factors of a row: its number, the first count, how many, where to.
 KB_API kbforge::Table* kb_counts_new(void (*more)(std::int32_t, std::int64_t, std::int64_t,

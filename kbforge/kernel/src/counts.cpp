@@ -133,6 +133,32 @@ void CountTable::extend(const Record& x, const std::vector<std::int64_t>& parent
   }
 }
 
+void CountTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
+                                  double* out) {
+  std::vector<std::int32_t>& asked = asked_[0];
+  asked.resize(n_rows());
+  for (const Count& own : held_[slot]) asked[own.row] = own.n;
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::vector<Count>& other = held_[others[k]];
+    out[k] = held_[slot].empty() || other.empty() ? kUnread : 0.0;
+    for (const Count& held : other) {
+      if (asked[held.row]) out[k] += gain(held.row, held.n, asked[held.row]);
+    }
+  }
+  for (const Count& own : held_[slot]) asked[own.row] = 0;
+}
+
+void CountTable::merge(Slot slot, Slot into) {
+  std::vector<std::int32_t> rows, counts;
+  for (const Count& held : held_[slot]) {
+    rows.push_back(held.row);
+    counts.push_back(held.n);
+  }
+  n_live_ -= posted_ && !held_[into].empty();
+  extend(Record{rows.data(), counts.data(), rows.size()}, {into}, {into});
+  release({slot});
+}
+
 void CountTable::release(const std::vector<std::int64_t>& slots) {
   for (std::int64_t slot : slots) {
     n_live_ -= posted_ && !held_[slot].empty();

@@ -36,6 +36,9 @@ class CountTable : public Table {
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
   void release(const std::vector<std::int64_t>& slots) override;
+  void log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
+                        double* out) override;
+  void merge(Slot slot, Slot into) override;
 
  private:
   struct Count {

@@ -43,8 +43,6 @@ void GaussianTable::set_sizes(std::int64_t n, const double* log_gammas) {
 
 void GaussianTable::add_points(std::int64_t n, const double* points) {
   const std::size_t dimensions = prior_.a.size();
-  for (std::int32_t number : taken_) points_.erase(number);
-  taken_.clear();
   for (std::int64_t k = 0; k < n; ++k, points += dimensions) {
     points_.emplace(static_cast<std::int32_t>(n_points_++),
                     std::vector<double>(points, points + dimensions));
@@ -103,7 +101,6 @@ void GaussianTable::extend(const Record& x, const std::vector<std::int64_t>& par
     }
     derive(grown, derived_.data() + child * n_derived_);
   }
-  taken_.push_back(x.values[0]);
 }
 
 void GaussianTable::derive(const double* statistics, double* derived) const {

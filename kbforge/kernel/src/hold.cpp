@@ -173,6 +173,7 @@ void replay(Table& table, const Placed& placed, const std::int64_t* fragments,
       if (scores && before != kNone) grown[*at].score += grown[before].score;
     }
     table.extend(records.record(k), parents, children);
+    table.forget(records.record(k));
     for (auto child = begin; child != at; ++child) {
       const std::int32_t before = tree.nodes[*child].before;
       if (before == kNone) continue;

@@ -108,4 +108,74 @@ void PairTable::release(const std::vector<std::int64_t>& slots) {
   for (std::int64_t slot : slots) clusters_[slot] = Cluster{};
 }
 
+PairTable::Units PairTable::units_of(const Cluster& cluster) {
+  parts_.resize(n_rows());
+  for (const Count& held : cluster.counts) parts_[held.row].weight = weight(held.n);
+  Units twice = 0, own = 0;
+  for (const Count& held : cluster.counts) {
+    const std::int64_t mine = weight(held.n);
+    std::int64_t sum = apart_ * (cluster.weight - mine);
+    ask(held.row, near_[0]);
+    for (Row row : near_[0].noted()) {
+      if (row != held.row) sum += near_[0].above(row) * parts_[row].weight;
+    }
+    twice += static_cast<Units>(mine) * sum;
+    own += static_cast<Units>(held.n - 1) * (apart_ + near_[0].above(held.row)) * kOne * kOne;
+    near_[0].forget();
+  }
+  for (const Count& held : cluster.counts) parts_[held.row] = Part{};
+  return own + twice / 2;
+}
+
+void PairTable::log_marginals(Slot slot, double* out) {
+  *out = static_cast<double>(units_of(clusters_[slot])) / scale_;
+}
+
+void PairTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
+                                 double* out) {
+  const Cluster& own = clusters_[slot];
+  std::vector<Part> parts(n_rows());  // by row, of the own cluster
+  for (const Count& held : own.counts) {
+    const std::int64_t mine = weight(held.n);
+    parts[held.row].weight = mine;
+    ask(held.row, near_[0]);
+    for (Row row : near_[0].noted()) parts[row].near += mine * near_[0].above(row);
+    near_[0].forget();
+  }
+  for (std::int64_t k = 0; k < n; ++k) {
+    const Cluster& other = clusters_[others[k]];
+    Units units = static_cast<Units>(apart_) * own.weight * other.weight;
+    bool shared = false;
+    for (const Count& held : other.counts) {
+      units += static_cast<Units>(weight(held.n)) * parts[held.row].near;
+      shared |= parts[held.row].weight != 0;
+    }
+    if (shared) units = units_of(joined(own, other)) - units_of(own) - units_of(other);
+    out[k] = static_cast<double>(units) / scale_;
+  }
+}
+
+PairTable::Cluster PairTable::joined(const Cluster& one, const Cluster& other) {
+  Cluster both = other;
+  std::unordered_map<Row, std::size_t> place;
+  for (const Count& held : both.counts) place.emplace(held.row, place.size());
+  for (const Count& held : one.counts) {
+    const auto found = place.find(held.row);
+    if (found == place.end()) {
+      both.counts.push_back(held);
+      both.weight += weight(held.n);
+    } else {
+      std::int32_t& count = both.counts[found->second].n;
+      both.weight += weight(std::int64_t{count} + held.n) - weight(count);
+      count += held.n;
+    }
+  }
+  return both;
+}
+
+void PairTable::merge(Slot slot, Slot into) {
+  clusters_[into] = joined(clusters_[slot], clusters_[into]);
+  clusters_[slot] = Cluster{};
+}
+
 }  // namespace kbforge

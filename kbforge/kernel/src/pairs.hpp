@@ -49,6 +49,10 @@ class PairTable : public Table {
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
   void release(const std::vector<std::int64_t>& slots) override;
+  void log_marginals(Slot slot, double* out) override;
+  void log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
+                        double* out) override;
+  void merge(Slot slot, Slot into) override;
 
  private:
   static constexpr std::int64_t kOne = 256;  // the weight of a row that was seen once
@@ -70,6 +74,7 @@ class PairTable : public Table {
    public:
     void note(Row row, std::int32_t above);
     void forget();
+    const std::vector<Row>& noted() const { return noted_; }
     bool has(Row row) const { return places_[row].near; }
     std::int64_t above(Row row) const { return places_[row].above; }
     void resize(std::size_t rows) { places_.resize(rows); }
@@ -83,7 +88,16 @@ class PairTable : public Table {
     std::vector<Row> noted_;
   };
 
+  // What a row is to a cluster: its weight there, and what its candidates there add.
+  struct Part {
+    std::int64_t weight = 0, near = 0;
+  };
+  // Sums of log odds times two weights.
+  __extension__ typedef __int128 Units;
+
   static std::int64_t weight(std::int64_t n);
+  static Cluster joined(const Cluster& one, const Cluster& other);
+  Units units_of(const Cluster& cluster);
   void ask(Row x, Asked& asked) const;
 
   Links links_;
@@ -93,6 +107,7 @@ class PairTable : public Table {
   std::unordered_map<Row, std::vector<Near>> later_;    // by row of the file: of those, its candidates
   std::vector<Cluster> clusters_;                       // by slot
   std::vector<Asked> near_{1};                          // by thread
+  std::vector<Part> parts_;                             // by row, of the cluster at hand
 };
 
 }  // namespace kbforge

@@ -158,6 +158,7 @@ struct Run {
       if (outcome != Outcome::kDone) return outcome;
       table.extend(x, step.done.parents, step.done.children);
       table.release(step.done.dropped);
+      table.forget(x);
       if (ahead) waves->note(*looked, step.done.disturbed);
     }
     return Outcome::kDone;

@@ -47,6 +47,15 @@ class Table {
   virtual void extend(const Record& x, const std::vector<std::int64_t>& parents,
                       const std::vector<std::int64_t>& children) = 0;
   virtual void release(const std::vector<std::int64_t>& slots) = 0;
+  // The fragment is asked for no more.
+  virtual void forget(const Record&) {}
+  // L of the cluster of a slot, nats: one term a part (NaN where it states nothing there), or one
+  // term. The empty cluster's and that of which nothing is read are the caller's.
+  virtual void log_marginals(Slot, double*) {}
+  // L(C + D) - L(C) - L(D) of the cluster of a slot and n others, nats.
+  virtual void log_merge_ratios(Slot, std::int64_t, const std::int64_t*, double*) {}
+  // One cluster goes into the other, and its slot is free.
+  virtual void merge(Slot, Slot) {}
 };
 
 }  // namespace kbforge

@@ -456,6 +456,15 @@ void AttributeTable::release(const std::vector<std::int64_t>& slots) {
   }
 }
 
+void AttributeTable::log_marginals(Slot slot, double* out) {
+  const std::size_t width = attributes.size();
+  for (std::size_t a = 0; a < width; ++a) {
+    const UrnId urn = held_[slot * width + a];
+    out[a] = urn == kNoUrn ? std::numeric_limits<double>::quiet_NaN()
+                           : attributes[a]->log_marginal(urn);
+  }
+}
+
 void AttributeTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
                                       double* out) {
   const std::size_t width = attributes.size();

@@ -104,10 +104,11 @@ class AttributeTable : public Table {
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
   void release(const std::vector<std::int64_t>& slots) override;
-  // L(C + D) - L(C) - L(D) of a cluster and some others, nats.
-  void log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others, double* out);
-  // One cluster goes into the other, and its slot is free.
-  void merge(Slot slot, Slot into);
+  // By attribute.
+  void log_marginals(Slot slot, double* out) override;
+  void log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
+                        double* out) override;
+  void merge(Slot slot, Slot into) override;
 
  private:
   std::vector<UrnId> held_;  // by slot and attribute; none: no fragment states it

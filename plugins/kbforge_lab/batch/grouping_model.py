@@ -7,15 +7,16 @@ grouping's slots, and `SetModel` by whole sets that a black box scores, each dis
 *Impossible sets.* Nothing joins a set with L = -inf, but a run may start in one, and leaving it
 must be worth more than any other move: there it counts as -1e12 nats (IMPOSSIBLE).
 
-*Tables that only grow.* A table that is not `editable` can only grow its clusters.
-`RebuiltClusters` makes it editable: a cluster that loses a fragment is rebuilt from the others, at
-a cost of one `extend` for each of them.
+*Tables that only grow.* Most tables can only grow their clusters. `RebuiltClusters` makes them
+editable: a cluster that loses a fragment is rebuilt from the others, at a cost of one `extend` for
+each of them.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +32,11 @@ from kbforge.contracts import (
 )
 from kbforge_lab.batch.grouping import Follower, Grouping
 from kbforge_lab.batch.sets import SetScores
+from kbforge_lab.likelihoods.live import EditableClusters, LiveGaussian
+from kbforge_lab.likelihoods.live_rows import LiveRows
+from kbforge_lm.likelihoods.counts import DirichletRows, RowClusters
 from kbforge_plugins.calibrators.pseudo_likelihood import GrownClusters
+from kbforge_plugins.likelihoods.gaussian import Gaussian, GaussianClusters
 
 IMPOSSIBLE = -1e12
 
@@ -40,15 +45,19 @@ IMPOSSIBLE = -1e12
 _MOVES = 1000
 
 
-def editable(table: LiveClusters) -> LiveClusters:
-    """The table itself if it is editable, else one around it that rebuilds clusters."""
-    return table if table.editable else RebuiltClusters(table)
+def editable_clusters(likelihood: ConjugateLikelihood) -> EditableClusters:
+    """A new, empty table that fragments can leave."""
+    live, rows = likelihood.live_clusters(), getattr(likelihood, "rows", None)
+    if isinstance(live, GaussianClusters):
+        assert isinstance(likelihood, Gaussian)
+        return LiveGaussian(likelihood)
+    if isinstance(live, RowClusters) and isinstance(rows, DirichletRows):
+        return LiveRows(rows)
+    return live if isinstance(live, EditableClusters) else RebuiltClusters(live)
 
 
-class RebuiltClusters(LiveClusters):
+class RebuiltClusters(EditableClusters):
     """Editable clusters on any table, in which a changed cluster gets a new slot."""
-
-    editable = True
 
     def __init__(self, table: LiveClusters) -> None:
         self._grown = GrownClusters(table)
@@ -149,7 +158,9 @@ def merging_model_of(
 ) -> GroupingModel:
     """The faster model if clusters merge: by a live table if that can merge them."""
     if isinstance(likelihood, ConjugateLikelihood):
-        table = likelihood.live_clusters()
+        table: LiveClusters = editable_clusters(likelihood)
+        if not table.mergeable:
+            table = likelihood.live_clusters()
         if table.mergeable:
             return MergingTable(likelihood, table, fragments, grouping)
     return SetModel(likelihood, fragments, grouping)
@@ -158,8 +169,8 @@ def merging_model_of(
 def table_model(
     likelihood: ConjugateLikelihood, fragments: Sequence[Fragment], grouping: Grouping
 ) -> TableModel:
-    """By a live table, made editable if it is not."""
-    return TableModel(likelihood, editable(likelihood.live_clusters()), fragments, grouping)
+    """By a live table that fragments can leave."""
+    return TableModel(likelihood, editable_clusters(likelihood), fragments, grouping)
 
 
 class TableModel(GroupingModel):
@@ -180,7 +191,8 @@ class TableModel(GroupingModel):
         grouping: Grouping,
     ) -> None:
         self.fragments = fragments
-        self._likelihood, self._table, self._grouping = likelihood, table, grouping
+        self._table: Any = table  # editable, but for `MergingTable`
+        self._likelihood, self._grouping = likelihood, grouping
         self._made = 0
         self._x: dict[int, Observation] = {}
         self._alone: list[float] = []
@@ -209,16 +221,18 @@ class TableModel(GroupingModel):
         return self._alone[fragment]
 
     def joins(self, fragment: int) -> FloatArray:
-        return self._table.log_predictive(self._x[fragment], self._grouping.n_slots)
+        joins: FloatArray = self._table.log_predictive(self._x[fragment], self._grouping.n_slots)
+        return joins
 
     def held(self, fragment: int) -> float:
         slot = self._grouping.slot_of[fragment]
-        return self._table.log_predictive_held(self._x[fragment], slot)
+        return float(self._table.log_predictive_held(self._x[fragment], slot))
 
     def merges(self, slot: int) -> FloatArray:
         grouping = self._grouping
         if self._table.mergeable:
-            return self._table.log_merge_ratio(slot, grouping.n_slots)
+            ratio: FloatArray = self._table.log_merge_ratio(slot, grouping.n_slots)
+            return ratio
         others = [other for other in grouping.slots() if other != slot]
         clusters = [grouping.cluster(other) for other in (slot, *others)]
         unions = [tuple(sorted((*clusters[0], *cluster))) for cluster in clusters[1:]]
@@ -281,6 +295,12 @@ class TableModel(GroupingModel):
 
 class MergingTable(TableModel):
     """By a live table whose clusters only merge; a table that is not editable will do."""
+
+    def fill(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            (fragment,) = self._grouping.cluster(slot)
+            self._table.extend(self._encoded(fragment), np.array([-1]), np.array([slot]))
+            self._made += 1
 
     def moved(self, fragments: Sequence[int], old: int, new: int) -> None:
         self._table.merge(old, new)

@@ -201,7 +201,7 @@ class SplitMergeGains(Follower):
             case Gaussian() as gaussian:
                 self._read = PointSets(gaussian, self.fragments)
             case DirichletMultinomial() as documents:
-                self._read = documents.rows_of_sets(self.fragments)
+                self._read = documents.rows.rows_of_sets(self.fragments)
             case NgramLikelihood() as names:
                 self._read = names.rows.rows_of_sets(self.fragments)
 

@@ -43,7 +43,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from ctypes import CDLL
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -57,13 +56,14 @@ from kbforge.contracts.likelihood import (
     ConjugateLikelihood,
     FloatArray,
     IntArray,
-    LiveClusters,
 )
 from kbforge.errors import LikelihoodError, OtherModelError, UsageError, quoted
 from kbforge.models.bundle import KeptReader
 from kbforge.numerics import capacity_for, grown
 from kbforge.texts import LARGEST, Places, digests_of, nowhere
-from kbforge_lm.likelihoods.counts import CompiledRows, DirichletRows, LiveRows, RowsOfSets
+from kbforge_lab.likelihoods.live import EditableClusters
+from kbforge_lab.likelihoods.live_rows import LiveRows
+from kbforge_lm.likelihoods.counts import DirichletRows, RowClusters
 from kbforge_plugins.likelihoods.gaussian import vector_of
 
 _UNSEEN_VALUES = 2.0**32
@@ -179,18 +179,11 @@ class DirichletMultinomial(ConjugateLikelihood):
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), shape [len(clusters)]: the closed form."""
-        return self._readable().log_marginal(clusters)
+        return self.rows.log_marginal(clusters)
 
-    def live_clusters(self) -> LiveRows:
-        return LiveRows(self._readable())
-
-    def rows_of_sets(self, fragments: Sequence[Fragment]) -> RowsOfSets:
-        """These fragments' rows, read once."""
-        return self._readable().rows_of_sets(fragments)
-
-    def compiled_clusters(self, kernel: CDLL) -> CompiledRows | None:
-        """A new, empty table in the compiled kernel; none for vectors, whose counts are larger."""
-        return CompiledRows(kernel, self._rows) if self.reads != "vector" else None
+    def live_clusters(self) -> RowClusters | LiveRows:
+        """A new, empty table; in Python for vectors, whose counts are larger than the kernel's."""
+        return LiveRows(self.rows) if self.reads == "vector" else RowClusters(self._rows)
 
     def exponential_family(self, fragments: Sequence[Fragment]) -> SparseCounts | None:
         """Fragments as sufficient statistics; None if nothing is read of one of them.
@@ -199,13 +192,14 @@ class DirichletMultinomial(ConjugateLikelihood):
             LikelihoodError: a fragment lacks what the model reads.
 
         """
-        rows = self._readable()
+        rows = self.rows
         starts, numbers, counts = rows.entries_of(fragments)
         if not (rows.always_read or np.diff(starts).all()):
             return None
         return SparseCounts(starts, numbers, counts, *rows.priors)
 
-    def _readable(self) -> DirichletRows:
+    @property
+    def rows(self) -> DirichletRows:
         """The rows of one table or one call: vectors may be of another length in the next."""
         return self._rows_for({}) if self.reads == "vector" else self._rows
 
@@ -470,10 +464,10 @@ class _Features:
         return _Shown(vector.nonzero()[0], np.zeros(1, np.int64))
 
 
-class LiveBetaBernoulli(LiveClusters):
+class LiveBetaBernoulli(EditableClusters):
     """The clusters of one run. Row 0 is the empty cluster, slot s is at row s + 1."""
 
-    editable = mergeable = True
+    mergeable = True
 
     def __init__(self, features: _Features, a: float, b: float) -> None:
         self._features, self._a, self._b = features, a, b

@@ -60,7 +60,7 @@ from kbforge.contracts import (
 )
 from kbforge.numerics import log_sum_exp
 from kbforge_lab.batch.grouping import Grouping
-from kbforge_lab.batch.grouping_model import IMPOSSIBLE, GroupingModel, editable
+from kbforge_lab.batch.grouping_model import IMPOSSIBLE, GroupingModel, editable_clusters
 from kbforge_lab.batch.splitmerge import (
     RandomChoices,
     SplitMergeGains,
@@ -122,7 +122,7 @@ class _InTable(TwoClusters):
 
     def __init__(self, likelihood: ConjugateLikelihood, fragments: Sequence[Fragment]) -> None:
         super().__init__()
-        self._table = editable(likelihood.live_clusters())
+        self._table = editable_clusters(likelihood)
         self._fragments = fragments
         self._x: dict[int, Observation] = {}
 

@@ -32,7 +32,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from ctypes import CDLL
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -51,12 +50,7 @@ from kbforge.indexes.hashed import gram_counts
 from kbforge.indexes.ngrams import Ngrams
 from kbforge.models.bundle import KeptReader, read_bundle
 from kbforge.texts import END, START, normalised
-from kbforge_lm.likelihoods.counts import (
-    CompiledRows,
-    DirichletRows,
-    LiveRows,
-    RowCounts,
-)
+from kbforge_lm.likelihoods.counts import DirichletRows, RowClusters, RowCounts
 
 COUNTS_FILE = "counts.json"
 ALPHABET = sys.maxunicode + 1 + 1  # every code point, and the end symbol
@@ -391,13 +385,9 @@ class NgramLikelihood(ConjugateLikelihood):
         """How often each n-gram occurs."""
         return gram_counts(fragments, self.attributes, self.order)
 
-    def live_clusters(self) -> LiveRows:
+    def live_clusters(self) -> RowClusters:
         """A new, empty table."""
-        return LiveRows(self.rows)
-
-    def compiled_clusters(self, kernel: CDLL) -> CompiledRows:
-        """A new, empty table in the compiled kernel."""
-        return CompiledRows(kernel, self.rows)
+        return RowClusters(self.rows)
 
 
 def _only(fragment: Fragment, attribute: str) -> Fragment:

@@ -149,13 +149,8 @@ class _GoldClusters:
         self._x = [self._table.encode(fragment) for fragment in fragments]
         self.alone = [self._table.log_predictive_new(x) for x in self._x]
         self._slots: list[int] = []
-        for number, cluster in enumerate(clusters):
-            held = [self._x[i] for i in cluster]
-            if self._table.editable:
-                self._table.gather(held, number)
-                self._slots.append(number)
-            else:
-                self._slots.append(grown.add_all(held, -1))
+        for cluster in clusters:
+            self._slots.append(grown.add_all([self._x[i] for i in cluster], -1))
         self._end = 1 + max(self._slots, default=-1)
 
     def joins(self, fragment: int) -> FloatArray:

@@ -17,7 +17,7 @@ from kbforge_lab.likelihoods.trigram import Trigram
 from kbforge_lm.likelihoods.ngram import Bigram
 from tests.fit.people import made
 from tests.fit.test_judge import judged
-from tests.lm.likelihoods.test_counts import check_edits_and_merges, check_random_life, small
+from tests.lab.likelihoods.test_live import small
 from tests.lm.likelihoods.test_ngram import (
     check_strings,
     check_urn,
@@ -29,22 +29,6 @@ from tests.lm.training.test_ngram import check_evidence
 from tests.profile import examples
 
 __all__ = ["folder"]
-
-ROWS = {
-    "trigram": lambda: Trigram(attributes=("name", "town")),
-    "values": lambda: DirichletMultinomial(attributes=("name", "town")),
-}
-
-
-@pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("seed", range(4))
-def test_a_random_life_equals_recomputation_bit_for_bit(name, seed):
-    check_random_life(ROWS[name](), seed)
-
-
-@pytest.mark.parametrize("name", ROWS)
-def test_edits_and_merges_equal_recomputation_bit_for_bit(name):
-    check_edits_and_merges(ROWS[name]())
 
 
 @given(clusters_of_texts)

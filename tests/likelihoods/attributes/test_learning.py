@@ -26,8 +26,9 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
     vocabularies_of,
 )
 from kbforge_plugins.likelihoods.attributes.likelihood import AttributeModel
-from kbforge_plugins.likelihoods.attributes.urn import SLIPS, AttributeRates, Urns, component_names
+from kbforge_plugins.likelihoods.attributes.urn import SLIPS, AttributeRates, component_names
 from kbforge_plugins.likelihoods.attributes.vocabulary import LEAST_COUNT, Encoder, Vocabulary
+from tests.likelihoods.attributes.urns import Urns
 from tests.people import people
 
 

@@ -17,12 +17,12 @@ from kbforge_plugins.likelihoods.attributes.fitting import discounts_of, vocabul
 from kbforge_plugins.likelihoods.attributes.urn import (
     SLIPS,
     AttributeRates,
-    Urns,
     components,
     words_kept,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Encoder, Vocabulary
 from tests.likelihoods.attributes.toys import LETTERS, random_rates, random_vocabulary, world
+from tests.likelihoods.attributes.urns import Urns
 from tests.profile import examples
 
 MANY = [" ".join(w) for n in (1, 2, 3) for w in itertools.permutations(["ab", "b2", "c", "dd"], n)]
@@ -277,8 +277,9 @@ def found_for(fragments: list[Fragment], clusters: list[tuple[int, ...]]) -> dic
     vocabularies = vocabularies_of(fragments)
     encoder = Encoder(vocabularies)
     records = [encoder.encode(fragment) for fragment in fragments]
-    urns = [Urns(v, AttributeRates.prior(v.kind)) for v in vocabularies.values()]
-    return dict(zip(vocabularies, discounts_of(urns, records, clusters), strict=True))
+    rates = {name: AttributeRates.prior(v.kind) for name, v in vocabularies.items()}
+    found = discounts_of(vocabularies, rates, records, clusters)
+    return dict(zip(vocabularies, found, strict=True))
 
 
 def test_an_attribute_that_another_tells_is_discounted():

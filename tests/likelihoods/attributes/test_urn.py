@@ -17,8 +17,6 @@ from kbforge_plugins.likelihoods.attributes.urn import (
     SUBSTITUTION,
     TWO_EDITS,
     AttributeRates,
-    Urn,
-    Urns,
     component_names,
     components,
     slip,
@@ -32,6 +30,7 @@ from tests.likelihoods.attributes.toys import (
     urn_written_out,
     world,
 )
+from tests.likelihoods.attributes.urns import Urn, Urns
 from tests.profile import examples
 
 

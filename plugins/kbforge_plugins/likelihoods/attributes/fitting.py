@@ -64,11 +64,11 @@ from kbforge.texts.kinds import (
     stated,
 )
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
+from kbforge_plugins.likelihoods.attributes.clusters import UrnClusters
 from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
     AttributeRates,
     Rates,
-    Urns,
     components,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import (
@@ -203,14 +203,19 @@ _LEAST_DISCOUNT = 0.1
 
 
 def discounts_of(
-    urns: Sequence[Urns], records: Sequence[Record], clusters: Sequence[Cluster]
+    vocabularies: Mapping[str, Vocabulary],
+    rates: Rates,
+    records: Sequence[Record],
+    clusters: Sequence[Cluster],
 ) -> list[float]:
-    """The discount of each attribute's evidence, above 0 and at most 1; the urns are not discounted
-    yet."""
-    apart = [_Votes() for _ in urns]
-    for i, j, shared in _near_misses(urns, records, clusters):
+    """The discount of each attribute's evidence, above 0 and at most 1; the rates have none."""
+    read_as = [(vocabulary, rates[name]) for name, vocabulary in vocabularies.items()]
+    urns = UrnClusters(Encoder(vocabularies), read_as)
+    urns.meet([[u for record in records for k, u in record if k == i] for i in range(len(read_as))])
+    apart = [_Votes() for _ in vocabularies]
+    for i, j, shared in _near_misses([*vocabularies.values()], records, clusters):
         _vote(apart, urns, records[i], records[j], shared)
-    together = [_Votes() for _ in urns]
+    together = [_Votes() for _ in vocabularies]
     for cluster in clusters:
         for i, j in pairwise(cluster):
             _vote(together, urns, records[i], records[j], None)
@@ -245,15 +250,14 @@ class _Votes:
 
 
 def _vote(
-    votes: list[_Votes], urns: Sequence[Urns], x: Record, y: Record, shared: set[int] | None
+    votes: list[_Votes], urns: UrnClusters, x: Record, y: Record, shared: set[int] | None
 ) -> None:
     others = dict(y)
     for index, u in x:
         v = others.get(index)
         if v is None or (shared is not None and not shared - {index}):
             continue
-        first, second = urns[index].single(min(u, v)), max(u, v)
-        evidence = first.gain(second) - urns[index].single(second).log_marginal
+        evidence = urns.evidence(index, min(u, v), max(u, v))
         votes[index].all += 1
         if evidence > _LEAST_EVIDENCE:
             votes[index].agreeing += 1
@@ -261,7 +265,7 @@ def _vote(
 
 
 def _near_misses(
-    urns: Sequence[Urns], records: Sequence[Record], clusters: Sequence[Cluster]
+    vocabularies: Sequence[Vocabulary], records: Sequence[Record], clusters: Sequence[Cluster]
 ) -> list[tuple[int, int, set[int]]]:
     """Pairs of records, and the attributes in which they share a rare key."""
     of_record = {i: number for number, cluster in enumerate(clusters) for i in cluster}
@@ -269,7 +273,7 @@ def _near_misses(
     for i, record in enumerate(records):
         for index, u in record:
             holders.setdefault((index, -1, u), []).append(i)
-            for name, feature in urns[index].vocabulary.features[u]:
+            for name, feature in vocabularies[index].features[u]:
                 holders.setdefault((index, name, feature), []).append(i)
     shared: dict[tuple[int, int], set[int]] = {}
     for (index, _, _), held in holders.items():
@@ -484,8 +488,7 @@ def discounted(
     clusters: Sequence[Cluster],
 ) -> dict[str, AttributeRates]:
     """The rates with each attribute's discount, from clusters and near misses."""
-    urns = [Urns(vocabulary, rates[name]) for name, vocabulary in vocabularies.items()]
-    found = discounts_of(urns, records, clusters)
+    found = discounts_of(vocabularies, rates, records, clusters)
     return {
         name: replace(rates[name], discount=discount)
         for name, discount in zip(vocabularies, found, strict=True)

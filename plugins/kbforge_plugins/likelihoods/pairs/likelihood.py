@@ -21,11 +21,9 @@ to their evidence in this file; all other features describe the name.
 
 from __future__ import annotations
 
-import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from ctypes import CDLL
 from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
@@ -38,20 +36,19 @@ from numpy.typing import NDArray
 from kbforge.contracts import (
     CandidateIndex,
     ConjugateLikelihood,
-    EncodedFragments,
     FloatArray,
     Fragment,
     IntArray,
     LearnedState,
-    LiveClusters,
 )
 from kbforge.errors import ModelError, OtherModelError, UsageError, quoted
 from kbforge.files.io import read_small
 from kbforge.fit.description import UNREAD, PairOdds
-from kbforge.kernel.binding import address
+from kbforge.kernel.binding import address, kernel_library
+from kbforge.kernel.clusters import EncodedFragments, MergingClusters
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
-from kbforge.numerics import capacity_for, starts_of
+from kbforge.numerics import starts_of
 from kbforge_plugins.likelihoods.pairs.bags import PartReader, flattened
 from kbforge_plugins.likelihoods.pairs.file import (
     AGREEMENT_FEATURES,
@@ -71,216 +68,17 @@ from kbforge_plugins.likelihoods.pairs.odds import (
     leading_of,
 )
 
-_ONE = 1 << 8
-"""The weight of a row seen once."""
-_SCALE = float(UNITS * _ONE * _ONE)
 
-
-def weight(n: int) -> int:
-    """w_n in units, 256 of which are the weight of a row seen once."""
-    return isqrt(n * _ONE * _ONE)
-
-
-class Members:
-    """A cluster: how often each row was seen, and the sum of the rows' weights."""
-
-    __slots__ = ("counts", "weight")
-
-    def __init__(self, counts: dict[Row, int], total: int) -> None:
-        self.counts, self.weight = counts, total
-
-    def joined(self, x: Row, more: int) -> Members:
-        """The cluster with one x more (1) or less (-1)."""
-        counts = dict(self.counts)
-        before = counts.pop(x, 0)
-        if before + more:
-            counts[x] = before + more
-        return Members(counts, self.weight + weight(before + more) - weight(before))
-
-
-def nats(units: int) -> float:
-    """A sum over pairs, in nats."""
-    return units / _SCALE
-
-
-def gain_of(odds: Odds, members: Members, x: Row, before: int | None = None) -> int:
-    """The change of the cluster's sum by one more x, or by the last x, given its number
-    `before`."""
-    here = members.counts.get(x, 0)
-    n = here if before is None else before
-    step = weight(n + 1) - weight(n)
-    near = odds.near(x)
-    total = APART * (members.weight - weight(here))
-    total += _shared(near, members.counts, x)
-    return step * total + ((APART + near[x]) * _ONE * _ONE if n else 0)
-
-
-def _shared(near: Mapping[Row, int], counts: Mapping[Row, int], x: Row) -> int:
-    """The sum over candidates of x among the other members."""
-    if len(near) < len(counts):
-        return sum(
-            above * weight(counts[row]) for row, above in near.items() if row in counts and row != x
-        )
-    return sum(weight(n) * near[row] for row, n in counts.items() if row in near and row != x)
-
-
-def sum_of(odds: Odds, members: Members) -> int:
-    """L of a cluster, in units."""
-    squares = sum(weight(n) ** 2 for n in members.counts.values())
-    total = APART * ((members.weight**2 - squares) // 2)
-    twice = 0
-    for row, n in members.counts.items():
-        near = odds.near(row)
-        twice += weight(n) * _shared(near, members.counts, row)
-        total += (n - 1) * (APART + near[row]) * _ONE * _ONE
-    return total + twice // 2
-
-
-def counted(rows: Iterable[Row]) -> Members:
-    """The cluster of some observations."""
-    counts = Counter(rows)
-    return Members(counts, sum(map(weight, counts.values())))
-
-
-def both(one: Members, other: Members) -> Members:
-    """The cluster with the observations of both."""
-    counts = Counter(one.counts)
-    counts.update(other.counts)
-    return Members(counts, sum(map(weight, counts.values())))
-
-
-class PairTable(LiveClusters):
-    """See `kbforge.contracts.likelihood`: clusters that fragments can leave, and that can be
-    merged."""
-
-    editable = mergeable = True
+class PairClusters(MergingClusters):
+    """How often each cluster has each row."""
 
     def __init__(self, odds: Odds) -> None:
-        self._odds = odds
-        self._clusters: list[Members | None] = []
-        self._holders: dict[Row, set[int]] = {}
-        self._weights = np.zeros(0, dtype=np.int64)
-        self._out: FloatArray = np.zeros(0)
-
-    def encode(self, fragment: Fragment) -> Row:
-        return self._odds.encode(fragment)
-
-    def log_predictive(self, x: Row, slots: int) -> FloatArray:
-        out = self._apart(slots, weight(1))
-        for slot in self._touched((*self._odds.near(x), x)):
-            if slot < slots:
-                out[slot] = nats(gain_of(self._odds, self._held(slot), x))
-        return out
-
-    def log_predictive_of(self, x: Row, slots: IntArray) -> FloatArray:
-        odds = self._odds
-        return np.array([nats(gain_of(odds, self._held(s), x)) for s in slots.tolist()])
-
-    def log_predictive_new(self, x: Row) -> float:
-        return 0.0
-
-    def extend(self, x: Row, parents: IntArray, children: IntArray) -> None:
-        top = int(children.max(initial=-1))
-        if top >= len(self._clusters):
-            self._clusters.extend([None] * (top + 1 - len(self._clusters)))
-        empty = Members({}, 0)
-        for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
-            members = self._held(parent) if parent >= 0 else empty
-            self._keep(child, members.joined(x, 1))
-
-    def release(self, slots: IntArray) -> None:
-        for slot in slots.tolist():
-            self._forget(slot)
-
-    def log_predictive_held(self, x: Row, slot: int) -> float:
-        held = self._held(slot)
-        return nats(gain_of(self._odds, held, x, held.counts[x] - 1))
-
-    def add(self, x: Row, slot: int) -> None:
-        self._keep(slot, self._held(slot).joined(x, 1))
-
-    def remove(self, x: Row, slot: int) -> None:
-        self._keep(slot, self._held(slot).joined(x, -1))
-
-    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        held = self._held(slot)
-        out = self._apart(slots, held.weight)
-        near = {other for row in held.counts for other in (*self._odds.near(row), row)}
-        for other in self._touched(near):
-            if other < slots and other != slot:
-                out[other] = nats(self._merge_gain(held, self._held(other)))
-        return out
-
-    def merge(self, slot: int, into: int) -> None:
-        members = both(self._held(slot), self._held(into))
-        self._forget(slot)
-        self._keep(into, members)
-
-    def _apart(self, slots: int, weight_of_one: int) -> FloatArray:
-        """The gain of joining each slot without any candidate rows."""
-        if len(self._out) < slots:
-            self._out = np.zeros(capacity_for(slots, len(self._out)))
-        self._fit_weights(slots)
-        np.divide(self._weights[:slots] * (APART * weight_of_one), _SCALE, out=self._out[:slots])
-        return self._out[:slots]
-
-    def _touched(self, rows: Iterable[Row]) -> set[int]:
-        holders = self._holders
-        return {slot for row in rows for slot in holders.get(row, ())}
-
-    def _merge_gain(self, one: Members, other: Members) -> int:
-        if not one.counts.keys().isdisjoint(other.counts):
-            joined = both(one, other)
-            return sum_of(self._odds, joined) - sum_of(self._odds, one) - sum_of(self._odds, other)
-        if len(one.counts) > len(other.counts):
-            one, other = other, one
-        shared = sum(
-            weight(n) * _shared(self._odds.near(row), other.counts, row)
-            for row, n in one.counts.items()
-        )
-        return APART * one.weight * other.weight + shared
-
-    def _held(self, slot: int) -> Members:
-        members = self._clusters[slot]
-        assert members is not None, f"slot {slot} is free"
-        return members
-
-    def _keep(self, slot: int, members: Members) -> None:
-        self._forget(slot)
-        self._clusters[slot] = members
-        self._fit_weights(slot + 1)
-        self._weights[slot] = members.weight
-        for row in members.counts:
-            self._holders.setdefault(row, set()).add(slot)
-
-    def _forget(self, slot: int) -> None:
-        members = self._clusters[slot]
-        if members is not None:
-            for row in members.counts:
-                self._holders[row].discard(slot)
-            self._clusters[slot] = None
-
-    def _fit_weights(self, slots: int) -> None:
-        if len(self._weights) < slots:
-            wider = np.zeros(capacity_for(slots, len(self._weights)), dtype=np.int64)
-            wider[: len(self._weights)] = self._weights
-            self._weights = wider
-
-
-class CompiledPairs:
-    """See `kbforge.contracts.CompiledClusters`."""
-
-    def __init__(self, kernel: CDLL, odds: Odds) -> None:
-        self._kernel, self._odds = kernel, odds
+        self._odds, self._told = odds, len(odds.links.own)
         self._arrays = odds.links.arrays  # the kernel reads them as long as the table lives
-        self._told = len(odds.links.own)
-        self.handle: int = kernel.kb_pairs_new(
-            self._told, *map(address, self._arrays), APART, float(UNITS)
-        )
-        self._finalizer = weakref.finalize(self, kernel.kb_table_free, self.handle)
+        new = kernel_library().kb_pairs_new
+        super().__init__(new(self._told, *map(address, self._arrays), APART, float(UNITS)))
 
-    def encode(self, fragments: Sequence[Fragment]) -> EncodedFragments:
-        """See `kbforge.contracts.CompiledClusters`."""
+    def read(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         odds = self._odds
         rows = np.array([odds.encode(fragment) for fragment in fragments], dtype=np.int32)
         starts = np.arange(len(rows) + 1)
@@ -296,10 +94,18 @@ class CompiledPairs:
         return EncodedFragments(starts, np.zeros(len(rows), np.int32), rows, told)
 
     def tell(self, encoded: EncodedFragments) -> None:
-        """See `kbforge.contracts.CompiledClusters`."""
         first, starts, *arrays = encoded.new
         n = len(starts) - 1
-        self._kernel.kb_pairs_rows(self.handle, first, n, address(starts), *map(address, arrays))
+        self.kernel.kb_pairs_rows(self.handle, first, n, address(starts), *map(address, arrays))
+
+
+_ONE = 1 << 8
+"""The weight of a row that was seen once."""
+
+
+def weight(n: int) -> int:
+    """w_n in units of which a row seen once has 256, as the kernel has it."""
+    return isqrt(n * _ONE * _ONE)
 
 
 _MOST_BYTES = 1 << 26
@@ -331,13 +137,17 @@ class Pairs(ConjugateLikelihood):
         self._link = link
         self._digest = sha256(self._trees.to_bytes()).hexdigest()
         self.default_alpha = 1.0
-        self._odds = Odds.fitted((), self._trees, link, _units_of(bias))
+        self._use(Odds.fitted((), self._trees, link, _units_of(bias)))
         self._nearby = PairIndex(self._odds)
         self.index: CandidateIndex = self._nearby
 
+    def _use(self, odds: Odds) -> None:
+        self._odds = odds
+        self._scoring: PairClusters | None = None
+
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Learn how rare names and values are, and the weight of agreement; returns a note."""
-        self._odds = Odds.fitted(fragments, self._trees, self._link, self._odds.shift)
+        """Read how rare names and values are, and what agreement is worth; says so to the user."""
+        self._use(Odds.fitted(fragments, self._trees, self._link, self._odds.shift))
         self._nearby.follow(self._odds)
         pairs, expected = len(self._odds.links), ""
         if self._link is not None and self._odds.bias:
@@ -355,7 +165,7 @@ class Pairs(ConjugateLikelihood):
     def biased(self, nats: float) -> Pairs:
         """The likelihood of the same file with this bias; no pair is described again."""
         other = copy(self)
-        other._odds = self._odds.shifted(_units_of(nats))
+        other._use(self._odds.shifted(_units_of(nats)))
         other._nearby = PairIndex(other._odds)
         other.index = other._nearby
         return other
@@ -376,25 +186,28 @@ class Pairs(ConjugateLikelihood):
         leading = leading_of(reading, odds.links)
         reading.require_all_read()
         self._nearby.follow(odds, leading)
-        self._odds = odds
+        self._use(odds)
 
     def forget(self) -> None:
         """Drop the rows of fragments outside the file."""
         self._odds.forget()
+        self._scoring = None
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         """L(C), nats, shape [len(clusters)]."""
-        odds = self._odds
-        sums = [sum_of(odds, counted(map(odds.encode, cluster))) for cluster in clusters]
-        return np.array([nats(units) for units in sums], dtype=np.float64)
+        scored = self._scored
+        return scored.log_marginals(scored.encode_sets(clusters))[:, 0]
 
-    def live_clusters(self) -> PairTable:
+    def live_clusters(self) -> PairClusters:
         """A new, empty table."""
-        return PairTable(self._odds)
+        return PairClusters(self._odds)
 
-    def compiled_clusters(self, kernel: CDLL) -> CompiledPairs:
-        """A new, empty table in the compiled kernel."""
-        return CompiledPairs(kernel, self._odds)
+    @property
+    def _scored(self) -> PairClusters:
+        """A table for L of sets, which was told of later rows."""
+        if self._scoring is None:
+            self._scoring = self.live_clusters()
+        return self._scoring
 
     def pair_odds(
         self, fragments: Sequence[Fragment], placed: NDArray[np.bool_] | None = None
@@ -427,14 +240,24 @@ class Pairs(ConjugateLikelihood):
         """Like `contributions`, for several clusters; all pairs are described together."""
         odds = self._odds
         x = odds.encode(fragment)
-        joined = [counted(map(odds.encode, cluster)) for cluster in clusters]
+        joined = [Counter(map(odds.encode, cluster)) for cluster in clusters]
         near = odds.near(x)
-        rows = sorted({row for members in joined for row in members.counts if row in near})
+        rows = sorted({row for members in joined for row in members if row in near})
         parts = _pair_contributions(odds, self._trees, self._node_means, x, rows)
-        return [self._summed(fragment, x, members, parts) for members in joined]
+        scored = self._scored
+        gains = scored.log_gains(scored.encode(fragment), scored.encode_sets(clusters))
+        return [
+            self._summed(fragment, x, members, parts, gain)
+            for members, gain in zip(joined, gains, strict=True)
+        ]
 
     def _summed(
-        self, fragment: Fragment, x: Row, members: Members, parts: Mapping[Row, Mapping[str, float]]
+        self,
+        fragment: Fragment,
+        x: Row,
+        members: Mapping[Row, int],
+        parts: Mapping[Row, Mapping[str, float]],
+        gain: float,
     ) -> dict[str, float]:
         """The contributions of a row's candidates among the members, by attribute."""
         odds = self._odds
@@ -443,15 +266,15 @@ class Pairs(ConjugateLikelihood):
             "name",
         )
         said = dict.fromkeys((naming, *fragment.properties), 0.0)
-        here = members.counts.get(x, 0)
-        for row, n in sorted(members.counts.items()):
+        here = members.get(x, 0)
+        for row, n in sorted(members.items()):
             times = 1.0 if row == x else weight(n) / weight(1)
             if row != x:
                 times *= (weight(here + 1) - weight(here)) / weight(1)
             for attribute, part in parts.get(row, {}).items():
                 said[attribute if attribute in said else naming] += times * part
         # rows that are no candidates are apart by their names; the bias counts there as well
-        said[naming] += nats(gain_of(odds, members, x)) - sum(said.values())
+        said[naming] += gain - sum(said.values())
         return said
 
     @cached_property
