@@ -93,6 +93,7 @@ B = TypeVar("B", bound=Sized)
 M = TypeVar("M", bound=nn.Module)
 
 
+@dataclass(eq=False)
 class Loop(Generic[M, B]):
     """One run, which changes the model in place.
 
@@ -101,29 +102,21 @@ class Loop(Generic[M, B]):
     pair, and its weight. `clock` tells the seconds.
     """
 
-    def __init__(
-        self,
-        model: M,
-        stream: Callable[[Place], Iterator[tuple[B, Place]]],
-        dev: Sequence[B],
-        loss: Callable[[M, B], Tensor],
-        schedule: Schedule,
-        settings: LoopSettings,
-        pairs: tuple[float, Callable[[M, int], Tensor]] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._model = model
-        self._stream = stream
-        self._dev = dev
-        self._loss = loss
-        self._schedule = schedule
-        self._settings = settings
-        self._pairs = pairs
-        self._clock = clock
+    model: M
+    stream: Callable[[Place], Iterator[tuple[B, Place]]]
+    dev: Sequence[B]
+    loss: Callable[[M, B], Tensor]
+    schedule: Schedule
+    settings: LoopSettings
+    pairs: tuple[float, Callable[[M, int], Tensor]] | None = None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        schedule, model = self.schedule, self.model
         self._optimizers = make_optimizers(
             schedule.optimizer, model, schedule.learning_rate, schedule.weight_decay
         )
-        on_gpu = settings.device.type == "cuda"
+        on_gpu = self.settings.device.type == "cuda"
         self._forward: Any = torch.compile(model, dynamic=True) if on_gpu else model
         self._done = RunProgress()
         self._earlier = 0.0  # seconds of the processes before this one
@@ -143,9 +136,9 @@ class Loop(Generic[M, B]):
             KeyboardInterrupt: Ctrl-C, after the checkpoint.
         """
         self._resume()
-        self._began = saved = self._clock()
-        stream = self._stream(self._done.place)
-        metrics = self._settings.folder / METRICS
+        self._began = saved = self.clock()
+        stream = self.stream(self._done.place)
+        metrics = self.settings.folder / METRICS
         with open(metrics, "a", encoding="utf-8") as log, deferred() as interrupted:
             self._over = self._part() >= 1
             while not self._over and not interrupted():
@@ -154,43 +147,43 @@ class Loop(Generic[M, B]):
                 log.flush()
                 if on_step is not None:
                     on_step(step)
-                if self._clock() - saved >= self._settings.checkpoint_seconds:
+                if self.clock() - saved >= self.settings.checkpoint_seconds:
                     self._save(log)
-                    saved = self._clock()
+                    saved = self.clock()
             self._save(log)
         last = metrics.read_text(encoding="utf-8").splitlines()[-1]
         return Step(**json.loads(last))
 
     def validate(self) -> float:
         """The validation loss, in nats per fragment."""
-        self._model.eval()
+        self.model.eval()
         with torch.inference_mode():
-            nats = sum(float(self._loss(self._model, batch)) for batch in self._dev)
-        self._model.train()
-        return nats / max(1, sum(batch.fragments for batch in self._dev))
+            nats = sum(float(self.loss(self.model, batch)) for batch in self.dev)
+        self.model.train()
+        return nats / max(1, sum(batch.fragments for batch in self.dev))
 
     def _seconds(self) -> float:
-        return self._earlier + self._clock() - self._began
+        return self._earlier + self.clock() - self._began
 
     def _part(self) -> float:
         """The part of the run that is over, by tokens or by time; 1 is the end."""
-        by_tokens = self._done.tokens / self._schedule.tokens
-        left = self._settings.most_seconds - self._first
+        by_tokens = self._done.tokens / self.schedule.tokens
+        left = self.settings.most_seconds - self._first
         return max(by_tokens, (self._seconds() - self._first) / left if left > 0 else 1.0)
 
     def _one_step(self, stream: Iterator[tuple[B, Place]]) -> Step:
-        batches = [next(stream) for _ in range(self._schedule.accumulate)]
+        batches = [next(stream) for _ in range(self.schedule.accumulate)]
         n_tokens = sum(int(batch.lengths.sum()) for batch, _ in batches)
         before = self._done
-        rate = learning_rate(self._schedule, self._part())
+        rate = learning_rate(self.schedule, self._part())
         for optimizer in self._optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
-        torch.manual_seed(self._schedule.seed * 1_000_003 + before.step)
+        torch.manual_seed(self.schedule.seed * 1_000_003 + before.step)
         nats, of_pairs = self._learn([batch for batch, _ in batches], n_tokens)
         self._done = RunProgress(before.step + 1, before.tokens + n_tokens, batches[-1][1])
-        self._first = self._first or self._clock() - self._began
-        due = self._done.step % self._settings.validate_every == 0
+        self._first = self._first or self.clock() - self._began
+        due = self._done.step % self.settings.validate_every == 0
         self._over = self._part() >= 1
         return Step(
             self._done.step,
@@ -199,33 +192,33 @@ class Loop(Generic[M, B]):
             nats / n_tokens,
             nats / sum(batch.fragments for batch, _ in batches),
             of_pairs,
-            self.validate() if self._dev and (due or self._over) else None,
+            self.validate() if self.dev and (due or self._over) else None,
             self._seconds(),
         )
 
     def _learn(self, batches: Sequence[B], n_tokens: int) -> tuple[float, float | None]:
         """One step of the optimizers; returns the nats of the batches and of a pair before it."""
-        self._model.train()
+        self.model.train()
         try:
             losses = self._backward(batches, n_tokens)
         except RuntimeError as error:
-            if self._forward is self._model:
+            if self._forward is self.model:
                 raise
             # such as where there is no C compiler
             warnings.warn(f"the model is not compiled, and trains slower: {error}", stacklevel=2)
-            self._forward = self._model
-            self._model.zero_grad(set_to_none=True)
+            self._forward = self.model
+            self.model.zero_grad(set_to_none=True)
             losses = self._backward(batches, n_tokens)
         numbers = torch.stack(losses).tolist()
-        of_pairs = numbers.pop() if self._pairs is not None else None
+        of_pairs = numbers.pop() if self.pairs is not None else None
         nats = sum(numbers)
         if not math.isfinite(total := nats + (of_pairs or 0.0)):
             raise KBForgeError(
                 f"the loss of step {self._done.step + 1:,} is {total}: the training has diverged; "
                 f"lower the recipe's learning_rate and delete "
-                f"{quoted(str(self._settings.folder), 400)}"
+                f"{quoted(str(self.settings.folder), 400)}"
             )
-        torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._schedule.clip)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
         for optimizer in self._optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -236,11 +229,11 @@ class Loop(Generic[M, B]):
         losses: list[Tensor] = []  # read at the end, as reading one waits for a GPU
         for batch in batches:
             with self._precision():
-                loss = self._loss(self._forward, batch)
+                loss = self.loss(self._forward, batch)
             torch.autograd.backward(loss / n_tokens)
             losses.append(loss.detach())
-        if self._pairs is not None:
-            weight, pair_loss = self._pairs
+        if self.pairs is not None:
+            weight, pair_loss = self.pairs
             with self._precision():
                 loss = pair_loss(self._forward, self._done.step)
             torch.autograd.backward(weight * loss)
@@ -249,18 +242,18 @@ class Loop(Generic[M, B]):
 
     def _precision(self) -> Any:
         # bf16 needs hardware: on CPUs without it, its backward pass is many times slower than fp32
-        return torch.autocast("cuda", torch.bfloat16, enabled=self._settings.device.type == "cuda")
+        return torch.autocast("cuda", torch.bfloat16, enabled=self.settings.device.type == "cuda")
 
     def _save(self, log: IO[str]) -> None:
         os.fsync(log.fileno())  # no checkpoint may be ahead of its metrics
-        save_checkpoint(self._settings.folder, self._model, self._optimizers, self._done)
+        save_checkpoint(self.settings.folder, self.model, self._optimizers, self._done)
 
     def _resume(self) -> None:
-        progress = read_progress(self._settings.folder)
+        progress = read_progress(self.settings.folder)
         if progress is not None:
-            load_checkpoint(self._settings.folder, self._model, self._optimizers)
+            load_checkpoint(self.settings.folder, self.model, self._optimizers)
             self._done = progress
-        self._earlier = _cut_metrics(self._settings.folder / METRICS, self._done.step)
+        self._earlier = _cut_metrics(self.settings.folder / METRICS, self._done.step)
 
 
 def _cut_metrics(path: Path, step: int) -> float:

@@ -56,6 +56,7 @@ class Batch:
     fragments: int  # of all rows
 
 
+@dataclass(frozen=True, slots=True)
 class Batches:
     """The endless stream of a run's batches: at most `budget` tokens each, padding included.
 
@@ -64,37 +65,28 @@ class Batches:
     entities it is a UsageError, and with workers also where processes cannot be forked.
     """
 
-    def __init__(
-        self,
-        entities: Sequence[Entity],
-        tokenizer: SetTokenizer,
-        rule: SetRule,
-        budget: int,
-        context: int,
-        seed: int,
-        workers: int = 0,
-        pool: int = 8_192,
-    ) -> None:
-        if not entities:
+    entities: Sequence[Entity]
+    tokenizer: SetTokenizer
+    rule: SetRule
+    budget: int
+    context: int
+    seed: int
+    workers: int = 0
+    pool: int = 8_192
+
+    def __post_init__(self) -> None:
+        if not self.entities:
             raise UsageError("expected fragments to train on, got none")
-        if workers and "fork" not in multiprocessing.get_all_start_methods():
+        if self.workers and "fork" not in multiprocessing.get_all_start_methods():
             raise UsageError("--workers: expected 0, as this system cannot fork a process")
-        self._entities = entities
-        self._tokenizer = tokenizer
-        self._rule = rule
-        self._budget = budget
-        self._context = context
-        self._pool = pool
-        self._seed = seed
-        self._workers = workers
 
     def stream(self, place: Place) -> Iterator[tuple[Batch, Place]]:
         """Batches from a place on, each with the place after it."""
         numbers = self._numbers(place)
         drawn = (
-            _drawn_ahead(self, numbers, self._workers)
-            if self._workers
-            else ((epoch, number, self.pool(epoch, number)) for epoch, number in numbers)
+            _drawn_ahead(self, numbers, self.workers)
+            if self.workers
+            else ((epoch, number, self.batches_of(epoch, number)) for epoch, number in numbers)
         )
         first = place.batch
         for epoch, number, batches in drawn:
@@ -103,21 +95,21 @@ class Batches:
                 yield batches[at], Place(epoch, number + last, 0 if last else at + 1)
             first = 0
 
-    def pool(self, epoch: int, number: int) -> list[Batch]:
+    def batches_of(self, epoch: int, number: int) -> list[Batch]:
         """The batches of a pool."""
-        order = np.random.default_rng([self._seed, epoch]).permutation(len(self._entities))
-        rng = np.random.default_rng([self._seed, epoch, number])
-        chosen = order[number * self._pool : (number + 1) * self._pool]
-        sets = [one for e in chosen for one in draw(self._entities[e], self._rule, rng)]
-        rows = [(encoded(one, self._tokenizer, self._context), len(one)) for one in sets]
-        batches = cut(rows, self._budget)
+        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.entities))
+        rng = np.random.default_rng([self.seed, epoch, number])
+        chosen = order[number * self.pool : (number + 1) * self.pool]
+        sets = [one for e in chosen for one in draw(self.entities[e], self.rule, rng)]
+        rows = [(encoded(one, self.tokenizer, self.context), len(one)) for one in sets]
+        batches = cut(rows, self.budget)
         return [batches[i] for i in rng.permutation(len(batches))]
 
     def _numbers(self, place: Place) -> Iterator[tuple[int, int]]:
         """Epoch and number of the pools from a place on."""
         first = place.pool
         for epoch in count(place.epoch):
-            for number in range(first, -(-len(self._entities) // self._pool)):
+            for number in range(first, -(-len(self.entities) // self.pool)):
                 yield epoch, number
             first = 0
 
@@ -163,7 +155,7 @@ def _end_with_parent() -> None:
 
 def _pool_of_worker(epoch: int, number: int) -> list[Batch]:
     assert _of_worker is not None
-    return _of_worker.pool(epoch, number)
+    return _of_worker.batches_of(epoch, number)
 
 
 def encoded(fragments: Sequence[Fragment], tokenizer: SetTokenizer, context: int) -> Tokens:
@@ -357,34 +349,29 @@ class SetPairs:
         return number
 
 
+@dataclass(frozen=True, slots=True)
 class PairLoss:
     """Mean logistic loss of pairs; texts longer than the context are cut."""
 
-    def __init__(
-        self,
-        loss: GrammarLoss,
-        tokenizer: SetTokenizer,
-        offset: float,
-        context: int,
-        budget: int = _BATCH_TOKENS,
-    ) -> None:
-        self._loss, self._tokenizer = loss, tokenizer
-        self._offset, self._context = offset, context
-        self._budget = max(_BATCH_TOKENS, budget)
+    loss: GrammarLoss
+    tokenizer: SetTokenizer
+    offset: float
+    context: int
+    budget: int = _BATCH_TOKENS
 
     def __call__(self, model: GPT, pairs: Sequence[SetPair]) -> Tensor:
         """A scalar, in nats a pair."""
         gains = self.gains(model, pairs)
         same = torch.tensor([float(pair.same) for pair in pairs], device=gains.device)
-        return F.binary_cross_entropy_with_logits(gains - self._offset, same)
+        return F.binary_cross_entropy_with_logits(gains - self.offset, same)
 
     def gains(self, model: GPT, pairs: Sequence[SetPair]) -> Tensor:
         """L(A + B) - L(A) - L(B), in nats, [pairs]."""
         sets = [part for pair in pairs for part in ([*pair.a, *pair.b], pair.a, pair.b)]
-        rows = [encoded(one, self._tokenizer, self._context) for one in sets]
+        rows = [encoded(one, self.tokenizer, self.context) for one in sets]
         order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
-        batches = cut([(rows[number], 1) for number in order], self._budget)
-        nats = torch.cat([self._loss.by_row(model, batch) for batch in batches])
+        batches = cut([(rows[number], 1) for number in order], max(_BATCH_TOKENS, self.budget))
+        nats = torch.cat([self.loss.by_row(model, batch) for batch in batches])
         whole, a, b = nats[np.argsort(order)].view(-1, 3).unbind(1)
         return a + b - whole
 
