@@ -147,7 +147,7 @@ class BusyError(OutputError):
 
 
 class StoreError(KBForgeError):
-    """A store that cannot be read: it is missing, is no store, or is damaged."""
+    """A store that cannot be read: it is missing, is not a store, or is damaged."""
 
 
 class LikelihoodError(KBForgeError):
@@ -164,7 +164,7 @@ def escaped(text: str) -> str:
 def escaped_lines(text: str) -> str:
     """`text` for a terminal: like `escaped`, but with lines and tabs.
 
-    Escapes are those of JSON, so that JSON stays JSON and means the same.
+    Escapes are JSON's, so JSON stays equivalent JSON.
     """
     if text.isprintable():
         return text

@@ -141,7 +141,7 @@ def figures_of(rows: Iterable[tuple[str, str]]) -> Table:
 
 @contextlib.contextmanager
 def working(doing: str, every: float = EVERY) -> Iterator[Callable[[str], None]]:
-    """Show a spinner on a terminal, and a line `every` so many seconds elsewhere.
+    """Show a spinner on a terminal, and a line after `every` seconds elsewhere.
 
     Yields a function that sets the text of the current work.
     """

@@ -31,7 +31,7 @@ def run(
         bool, option("--init", "Write a commented pipeline.toml to edit; run nothing.")
     ] = False,
     dry_run: Annotated[
-        bool, option("--dry-run", "Say what would run and why; run nothing.")
+        bool, option("--dry-run", "Show what would run and why; run nothing.")
     ] = False,
     force: Annotated[
         bool, option("--force", "Run steps even if unchanged. With --init: overwrite the file.")

@@ -16,8 +16,8 @@ Laws, tested for every member by `kbforge.testing.ClustererContract`:
 4. Same fragments, spec and seed give the same posterior, bit for bit.
 5. Gold labels are not read.
 6. An `on_step` that raises `Interrupted` ends the run with a posterior marked `INTERRUPTED`. An
-   online method gives that of the fragments taken in so far; an offline method that has begun to
-   go over all fragments gives that of all of them, as they are grouped by then.
+   online method returns the posterior of the fragments added so far; an offline method that has
+   begun its passes returns that of all fragments in their current grouping.
 
 Laws of sessions:
 
@@ -47,9 +47,9 @@ uses places in `Session.fragments`, which are the same until a fragment is remov
 *Constraints.* A decision says that two fragments are the same entity (a must-link) or that they are
 not (a cannot-link). If A and B are the same entity, anything that is the same as A is the same as
 B, and anything that differs from A differs from B. A decision may name fragments that do not exist
-yet or no longer. `link` names an attribute: no entity holds a value of it twice, as when two tables
-are linked and no table lists an entity twice. `known` separates the entities of an authority. A
-grouping that violates a constraint has no weight.
+yet or no longer. `link` names an attribute whose values are unique within an entity, as when two
+tables without duplicates are linked. `known` separates the entities of an authority. A grouping
+that violates a constraint has no weight.
 
 *Paging.* A `Snapshot` holds a whole session. A store holds it in pages instead, one for each
 subproblem. A session that is opened on pages fetches those that a fragment's keys lead to before it
@@ -129,7 +129,7 @@ class Fate(StrEnum):
     """What happened to a fragment."""
 
     OPENED = "opened"
-    """It has a subproblem of its own."""
+    """It has a new subproblem."""
 
     JOINED = "joined"
     """It joined one subproblem, which may have split since."""
@@ -246,13 +246,13 @@ class Session(Protocol):
 
         Every particle's weight becomes its target density: the posterior of the other fragments, up
         to a constant of the subproblem. Particles that become equal count once; their weights are
-        not summed. Subproblems split where no cluster connects them any more. A fragment with a
+        not summed. Subproblems split if no cluster connects them any more. A fragment with a
         removed id may be added again, and gets a new number.
 
         Raises:
             UsageError: an id that no fragment has, or several have; nothing has changed then.
-            LikelihoodError: the likelihood fails on what is left of a cluster, or no grouping that
-                is left is possible; nothing has changed then.
+            LikelihoodError: the likelihood fails on the rest of a cluster, or no grouping of the
+                rest is possible; nothing has changed then.
 
         """
         ...

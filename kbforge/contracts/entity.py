@@ -1,6 +1,6 @@
 """Entity, a record of the knowledge base; View, which reads it; Exporter, which writes it.
 
-An entity is one JSON object a line, every value traced to its fragments:
+Each entity is one JSON object per line, with every value traced to its fragments:
 
     {"id": str, "name": str, "properties": {attribute: [{"value", "fragments", "count"}]},
      "fragments": [str, ...], "confidence": float, "reported": float?,
@@ -341,8 +341,8 @@ class Change:
     Attributes:
         entity: its id.
         before: ids of its fragments then; none if it is new.
-        after: ids of its fragments now; none if it is no more.
-        others: ids of entities: the one that took in a merged entity; the parts of one that split;
+        after: ids of its fragments now; none if it no longer exists.
+        others: ids of entities: the one that a merged entity joined; the parts of one that split;
             those that a created or changed entity took fragments from.
 
     """

@@ -1,6 +1,6 @@
 """Fragment, one observation of an entity; and Source, which reads fragments from files.
 
-A fragment is one JSON object a line:
+A fragment is one JSON object per line:
 
     {"id": str, "properties": {attribute: [str, ...]}, "vector": [float, ...]?,
      "label": str?, "source": str?, "metadata": object?}

@@ -63,7 +63,7 @@ among others. Its own laws:
 
 14. D is the same for all fragments of a run. Zero sums (no fragments) give 0.
 15. Sums are exact enough to be undone: whole numbers are; squares of large numbers, which cancel,
-    are not, and a Gaussian needs a table of its own.
+    are not, so a Gaussian needs its own table.
 16. L is finite, and `log_marginal_of` does not raise: `statistics` refuses what cannot be read.
 
 Its table takes 8 D bytes a cluster and scores all clusters for each fragment, so it is for

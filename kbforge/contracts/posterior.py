@@ -214,7 +214,7 @@ class Posterior:
         return list(chain.from_iterable(self.estimates()))
 
     def labels(self) -> list[int]:
-        """The point estimate as one cluster number a fragment, shape [n_fragments]."""
+        """The point estimate as one cluster number per fragment, shape [n_fragments]."""
         out = [-1] * self.n_fragments
         for number, cluster in enumerate(self.clusters()):
             for fragment in cluster:

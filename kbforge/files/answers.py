@@ -103,7 +103,7 @@ def placed(
             if name not in numbers:
                 raise KBForgeError(
                     f"{quoted(called(path), 400)}: expected answers about these fragments, got one "
-                    f'about "{quoted(name)}", which is not among them; kbforge review asks anew'
+                    f'about "{quoted(name)}", which is not among them; kbforge review asks again'
                 )
     return [
         NumberedAnswer(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT)

@@ -31,7 +31,7 @@ from kbforge.registry.options import option_parameters
 _UNKNOWN = ("text", "binary", "empty", "toml")  # no more is known than the error says
 _LINES = ("entities", "fragments", "answers", "quarantine", "changes", "objects")
 WANTED = {
-    "fragments": "fragments, one JSON object a line",
+    "fragments": "fragments, one JSON object per line",
     "entities": "entities, as kbforge cluster writes",
     "answers": "answers, as kbforge review writes",
 }
@@ -69,7 +69,7 @@ def parse_json(line: bytes, where: str) -> Any:
 
 
 def decoded(line: bytes, where: str) -> str:
-    """The text of a line; BadRecord names the byte that is no UTF-8."""
+    """The text of a line; BadRecord names the byte that is not UTF-8."""
     try:
         return line.decode()
     except UnicodeDecodeError as error:

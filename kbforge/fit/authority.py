@@ -92,7 +92,7 @@ class Authority:
             some = counted(len(alone), "fragment")
             which = f"{some} of the authority without a label: each"
             which = which if by_label else f"the authority has no labels: each of its {some}"
-            note = f"{which} is an entity of its own"
+            note = f"{which} is a separate entity"
         return cls._of(chain(by_label.items(), alone.items()), note)
 
     @classmethod

@@ -32,15 +32,15 @@ determine its dependence on s. A small TOML file has a map for each kind of clai
     sha256 = "..."
 
     [[pairs]]                      # two fragments share a cluster
-    largest = 4                    # for subproblems of so many fragments at most; the last has none
+    largest = 4                    # maximum fragments of the subproblem; the last has none
     claims = 120                   # how many this part was fitted on
     reported = [0.02, 0.5, 0.999]
     calibrated = [0.04, 0.4, 0.95]
 
-    [[entities]]                   # a cluster is exactly an entity; likewise
+    [[entities]]                   # a cluster is exactly an entity; same fields
     ...
 
-It may be a file of its own, `confidence.toml` in a model bundle, or the table `confidence` of a
+It may be a separate file, `confidence.toml` in a model bundle, or the table `confidence` of a
 calibration file. Reading is strict.
 
 *Answers.* Answers about a file shift a map that was fitted on other files. The map gives a claim
@@ -672,7 +672,7 @@ def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState
 
 def with_whole(reading: ConfidenceMap, kept: LearnedState) -> ConfidenceMap:
     """The map for reports on parts of the file with these saved facts."""
-    read = KeptReader(kept, f"{_CALLED}: what was kept of the file")
+    read = KeptReader(kept, f"{_CALLED}: the saved facts of the file")
     if isinstance(reading, AuditedConfidence):
         inner = reading.reading
         if "reading" in kept.values:
@@ -720,7 +720,7 @@ def _dump_predicted(predicted: Prediction) -> LearnedState:
 
 
 def _predicted(kept: LearnedState) -> Prediction:
-    read = KeptReader(kept, f"{_CALLED}: what was expected of groupings")
+    read = KeptReader(kept, f"{_CALLED}: the saved expectations of groupings")
     fields = read.only("f1", "gain", "ids")
     ids = fields.texts("ids")
     n = len(ids)

@@ -366,8 +366,8 @@ def judge(
     """Choose likelihood and alpha for a file of at least one fragment, in any order.
 
     Likelihoods, with mergeable tables, and index are fitted to the file; `pairs`, the model of
-    pairs, is fitted to the file or to the `part` of it (`part_of`), None where it reads nothing.
-    `trying` gets each likelihood's name before its merge path is found.
+    pairs, is fitted to the file or to its `part` (`part_of`), None if it reads nothing. `trying`
+    gets each likelihood's name before its merge path is found.
     """
     sample = sample_of(fragments, index, pairs, part)
     paths = {}

@@ -104,7 +104,7 @@ class Review(ABC, Generic[Q]):
         Raises:
             OutputError: it cannot be written; nothing has changed then.
             ContradictionError: it contradicts decisions; the question is skipped.
-            LikelihoodError: no grouping that satisfies it is possible; likewise.
+            LikelihoodError: no grouping that satisfies it is possible; the question is skipped.
 
         """
         self._keep(evidence, same)
@@ -228,7 +228,7 @@ class PosteriorReview(Review[PairQuestion]):
 
         Raises:
             ContradictionError: it contradicts others; nothing has changed then.
-            LikelihoodError: no grouping that satisfies it is possible; likewise.
+            LikelihoodError: no grouping that satisfies it is possible; nothing has changed then.
 
         """
 

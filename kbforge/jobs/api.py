@@ -226,7 +226,7 @@ def cluster(
         fragments: with unique ids, or a table: a data frame of pandas or polars, a table
             of PyArrow, a relation of DuckDB, or a list of dictionaries; or the path of a file, read
             as `load` reads it. Labels are not read.
-        on_step: is told of every step; it may raise `Interrupted` to end the run there.
+        on_step: called after every step; it may raise `Interrupted` to end the run.
         against: known entities, which are never merged: fragments (one entity per label), entities,
             the path of either, or an `Authority`. Fragments join the known entities that they
             match, the others form new entities; `kb.links` lists each fragment.
@@ -269,11 +269,11 @@ def link(
         tables: two or more, each in a form that `cluster` accepts, or one dictionary of them by
             name. If tables share ids, every id is prefixed with its table's name (`table:id`).
         names: of the tables, used as their records' sources; None names them "1", "2", and so on.
-        on_step: as of `cluster`.
+        on_step: as in `cluster`.
         against: link the mentions of one table to known entities instead, like `cluster`. Any
             number of mentions may belong to one entity.
-        all_known: as of `cluster`.
-        chosen: as of `cluster`. Some tables may lack a named column; `id` may name several columns,
+        all_known: as in `cluster`.
+        chosen: as in `cluster`. Some tables may lack a named column; `id` may name several columns,
             and a record uses the first that it has.
 
     Raises:
@@ -304,7 +304,7 @@ def _named(
         called, found = [str(name) for name in tables[0]], list(tables[0].values())
     if len(called) != len(found) or len(set(called)) < max(len(called), 2):
         raise UsageError(
-            f"link: expected two tables or more, each of a name of its own, got {len(found)} "
+            f"link: expected two or more tables with different names, got {len(found)} "
             f"and {counted(len(set(called)), 'name')}"
         )
     return dict(zip(called, found, strict=True))
@@ -322,7 +322,7 @@ def open_session(
         fragments: vocabulary, rates and alpha are learned from these, unless they are given; none
             of them is added.
         snapshot: of an earlier session to continue, opened with the same fragments and choices.
-        chosen: as of `cluster`.
+        chosen: as in `cluster`.
 
     Raises:
         KBForgeError: as `cluster`, or the clusterer is an offline method.
@@ -351,7 +351,7 @@ def update(
         store: path of its file.
         fragments: in a form that `cluster` accepts; those already in the store are skipped.
         on_duplicate: what to do with a stored id and different content, "error" or "replace".
-        on_step: is told of every step; it may raise `Interrupted` to end the run there.
+        on_step: called after every step; it may raise `Interrupted` to end the run.
         against: known entities, as for `cluster`; the store keeps all of them, also for later
             updates. Only for a store that was made with some.
         chosen: as for `cluster`, for a new store; an existing store has its own choices.

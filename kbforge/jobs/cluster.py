@@ -8,7 +8,7 @@
 
 A live clustering adds fragments at any time and keeps the knowledge base up to date:
 
-    live = open_live(fragments, RunOptions(alpha=20))   # learns from the fragments, takes in none
+    live = open_live(fragments, RunOptions(alpha=20))   # learns from the fragments, adds none
     live.add(fragments)
     live.add(more)
     live.knowledge_base().write("kb.jsonl")
@@ -299,7 +299,7 @@ class KnowledgeBase:
         Only the groupings that entities keep count: `cluster(..., alternatives="all")` keeps all.
 
         Raises:
-            UsageError: a threshold that is no probability below 1.
+            UsageError: the threshold is not a probability below 1.
 
         """
         view = EntitiesView(lambda: iter(self.entities))

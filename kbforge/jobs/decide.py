@@ -84,7 +84,7 @@ def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> E
         UsageError: the store lacks a fragment.
         ContradictionError: a decision contradicts others, which the message names; those before it
             are in force.
-        LikelihoodError: no grouping that satisfies a decision is possible; likewise.
+        LikelihoodError: no grouping satisfies a decision; those before it are in force.
 
     """
     about = ", ".join(in_words(decision) for decision in decisions[:10])

@@ -41,7 +41,7 @@ def finish_erasing(store: Store) -> None:
 
     Raises:
         KBForgeError: as `prepare`, or the file cannot be rewritten; the erasure stays unfinished.
-        LikelihoodError: no particle of a subproblem is possible any more; likewise.
+        LikelihoodError: no particle of a subproblem is possible; it stays unfinished.
 
     """
     pending = None if store.database.version is None else store.fact(ERASING)

@@ -42,7 +42,7 @@ _MOST_COMPARED = 100
 """Maximum fragments compared of each of two entities."""
 
 E = TypeVar("E")
-"""What an answer says of an entity of a store: its id, or more."""
+"""An answer's reference to an entity of a store: its id, or more."""
 
 OnFragments: TypeAlias = Callable[[int], None]
 """Called with a number of fragments."""
@@ -213,7 +213,7 @@ def _total(reason: Reason) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Place(Generic[E]):
-    """An entity of a store, and what speaks for a fragment in it.
+    """An entity of a store, and the evidence for a fragment in it.
 
     `others` is how many fragments it has besides that one, and `total` the log odds of joining them
     against staying alone, nats, None without others. `explanation` is what each attribute says;
@@ -336,8 +336,8 @@ class Comparison(Generic[E]):
 
     `compared` is how many fragments of each were read; of large entities only some are. `together`
     is the probability, by the groupings that the store keeps, that all of their fragments are one
-    entity, `mixed` that some are. `explanation` is None if the likelihood does not tell attributes
-    apart.
+    entity, `mixed` that some are. `explanation` is None if the likelihood has no contributions of
+    attributes.
     """
 
     first: E

@@ -51,7 +51,7 @@ from kbforge.store.store import Store
 from kbforge.store.tables import ask, rows_of
 
 E = TypeVar("E")
-"""What an answer says of an entity: its id, or more."""
+"""An answer's reference to an entity: its id, or more."""
 
 _MOST_ASKED = 8
 """Maximum fragments of an entity that a map of pairs compares; the result is their mean."""
@@ -71,8 +71,8 @@ class Candidate(Generic[E]):
 
     `reported` is the probability that the fragment joins it, and `probability` the same, calibrated
     where the store has a map of confidence. `total` is the log odds of joining its clusters against
-    staying alone, nats, and null in JSON if they are infinite. `explanation` is what each attribute
-    says for joining it, None if the likelihood does not tell attributes apart.
+    staying alone, nats, and null in JSON if they are infinite. `explanation` has the contributions
+    of attributes to joining it, None if the likelihood has none.
     """
 
     entity: E

@@ -64,7 +64,7 @@ def locked(path: str, make: bool = False) -> Iterator[Store]:
     With `make`, a missing store is created, and has no tables yet.
 
     Raises:
-        KBForgeError: it cannot be opened, is written by another program, or is no store.
+        KBForgeError: it cannot be opened, is written by another program, or is not a store.
 
     """
     if not make and not is_store(path):

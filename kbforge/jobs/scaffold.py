@@ -44,7 +44,7 @@ def new_plugin(kind: str, name: str, target: str | None = None) -> list[Path]:
     folder = Path(target or distribution)
     if os.path.lexists(folder):
         raise OutputError(
-            f"{quoted(str(folder), 400)} is there already; choose another folder with -o, or "
+            f"{quoted(str(folder), 400)} exists already; choose another folder with -o, or "
             "another name"
         )
     with open_folder(str(folder), contents, "plugins new") as writing:

@@ -295,7 +295,7 @@ def _require_trees(trees: Trees, where: str) -> None:
     nodes, leaves = len(trees.feature), len(trees.leaves)
     for name in ("threshold", "missing_left", "left", "right"):
         if len(getattr(trees, name)) != nodes:
-            raise ModelError(f"{where}: {name}: expected {nodes:,} numbers, one a node")
+            raise ModelError(f"{where}: {name}: expected {nodes:,} numbers, one per node")
     if len(trees.offset) != 1:
         raise ModelError(f"{where}: offset: expected one number")
     if nodes and not 0 <= trees.feature.min() <= trees.feature.max() < len(trees.features):

@@ -20,7 +20,7 @@ def refuse_damage(path: str, damage: Sequence[str]) -> None:
     if damage:
         more = f", and {len(damage) - 1:,} more" if len(damage) > 1 else ""
         raise StoreError(
-            f"{quoted(path, 400)} is damaged: {damage[0]}{more}; kbforge check says what is intact"
+            f"{quoted(path, 400)} is damaged: {damage[0]}{more}; kbforge check shows what is intact"
         )
 
 

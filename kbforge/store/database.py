@@ -664,7 +664,7 @@ class Database:
             self.connection.execute("VACUUM")
         if not self._checkpoint("TRUNCATE"):
             raise OutputError(
-                f"{quoted(self.path, 400)}: what was deleted is still in its log, because another "
+                f"{quoted(self.path, 400)}: deleted data are still in its log, because another "
                 "program is reading it; when that has ended, run the same command again"
             )
 
@@ -707,7 +707,7 @@ class Database:
                 return None
         name, run = quoted(self.path, 400), quoted(before.decode(errors="replace"))
         return (
-            f"{name} may lack what was written after run {run}: it was copied without its log "
+            f"{name} may lack data written after run {run}: it was copied without its log "
             f"{name}-wal, or lost that file; kbforge backup copies a store as a whole"
         )
 

@@ -362,7 +362,7 @@ def damaged(
     (path,) = database.execute("SELECT CAST(file AS BLOB) FROM pragma_database_list").fetchone()
     said = what if error is not None else f"{what} is damaged"
     raise StoreError(
-        f"{quoted(os.fsdecode(path), 400)} is damaged: {said}; kbforge check says what is intact"
+        f"{quoted(os.fsdecode(path), 400)} is damaged: {said}; kbforge check shows what is intact"
     ) from error
 
 

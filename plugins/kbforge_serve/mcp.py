@@ -159,7 +159,7 @@ class _Tools:
         self,
         fragments: Annotated[list[schemas.GivenRecord], Field(min_length=1, max_length=1_000)],
         replace: Annotated[
-            bool, Field(description="Replace fragments that are there with other content.")
+            bool, Field(description="Replace stored fragments whose content has changed.")
         ] = False,
         map: Annotated[
             dict[str, str] | None,

@@ -160,7 +160,7 @@ class Questions:
         Raises:
             NotFoundError: there is no such fragment.
             ContradictionError: the answer contradicts decisions; it is not asked again.
-            LikelihoodError: no grouping that satisfies it is possible; likewise.
+            LikelihoodError: no grouping satisfies it; it is not asked again.
             BusyError, OutputError: it cannot be written.
 
         """

@@ -357,7 +357,7 @@ class Writer:
                 self._kept.forget()  # it is tried again, or told by the next run
                 if not isinstance(error, KBForgeError):
                     self._kept.unfinished = False
-                    _LOG.exception("the confidence of entities was not told")
+                    _LOG.exception("the confidence of entities was not computed")
                 return
             if self._closing:  # whoever reads the store next has the rest told
                 return

@@ -225,7 +225,7 @@ CSV = f"{AS} csv"
         ("show --similarity kb.jsonl r1 --top 2", "--top and --similarity exclude each other"),
         ("evaluate - -", "only one of KB and GOLD can be standard input"),
         ("evaluate gold.jsonl gold.jsonl", "gold.jsonl:1: expected entities, as kbforge cluster"),
-        ("evaluate kb.jsonl kb.jsonl", "kb.jsonl:1: expected fragments, one JSON object a line"),
+        ("evaluate kb.jsonl kb.jsonl", "kb.jsonl:1: expected fragments, one JSON object per line"),
         ("evaluate none.jsonl gold.jsonl", "cannot read none.jsonl: no such file or directory"),
         ("evaluate kb.jsonl /dev/null", "the knowledge base has 4 fragments that the gold file"),
         ("export kb.jsonl --format nope", 'there is no exporter "nope"; available: '),

@@ -135,5 +135,5 @@ def test_answers_are_placed_by_id():
         placed([answer("gone")], fragments, "a.jsonl")
     assert str(error.value) == (
         'a.jsonl: expected answers about these fragments, got one about "gone", which is not among '
-        "them; kbforge review asks anew"
+        "them; kbforge review asks again"
     )

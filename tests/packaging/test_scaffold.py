@@ -115,7 +115,7 @@ def test_what_is_there_stays(there, here, program):
     else:
         target.symlink_to("nowhere")
     ran = program("plugins", "new", "source", "my-lines")
-    ran.require_refusal("kbforge-my-lines is there already; choose another folder with -o", 1)
+    ran.require_refusal("kbforge-my-lines exists already; choose another folder with -o", 1)
     assert list(here.iterdir()) == [target]
     assert not target.is_dir() or not list(target.iterdir())
 

@@ -117,10 +117,10 @@ def test_check_names_a_copy_that_lacks_its_log(path: Path, tmp_path: Path, progr
         assert program("check", path, "--json").json["lacking"] is None
     ran = program("check", copy, "--json")
     assert (ran.code, ran.json["whole"], ran.json["damage"]) == (1, False, [])
-    assert ran.json["lacking"].startswith(f"{copy} may lack what was written after run 12: ")
+    assert ran.json["lacking"].startswith(f"{copy} may lack data written after run 12: ")
     plain = program("check", copy)
     assert plain.code == 1
-    assert b"may lack what was written after run 12" in plain.out
+    assert b"may lack data written after run 12" in plain.out
     assert b"is intact" not in plain.out
     with pytest.raises(KBForgeError, match="may lack"):
         backup(copy, str(tmp_path / "again.sqlite"))

@@ -91,7 +91,7 @@ class JsonLdExporter(Exporter):
         base: prefix of the IRIs of entities, fragments and attributes.
 
     Raises:
-        UsageError: a type that is no name, or a base that is no beginning of an IRI.
+        UsageError: an invalid type, or a base that cannot begin an IRI.
 
     """
 
@@ -178,7 +178,7 @@ class NQuadsExporter(Exporter):
         base: prefix of the IRIs of entities, fragments, attributes and sources.
 
     Raises:
-        UsageError: a base that is no beginning of an IRI.
+        UsageError: the base cannot begin an IRI.
 
     """
 

@@ -77,8 +77,8 @@ class _GraphExporter(Exporter):
 
     Args:
         graph: the graph that was loaded: a folder, or a file.
-        source: the source that reads it (graphrag, lightrag, property-graph or triples), where the
-            name of the file does not tell.
+        source: the source that reads it (graphrag, lightrag, property-graph or triples), if the
+            file name does not imply it.
 
     Raises:
         UsageError: no graph, or a source that reads no graphs.

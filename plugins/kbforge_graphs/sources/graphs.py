@@ -116,7 +116,7 @@ class GraphSource(Source):
 
     Attributes:
         ends_only: whether the format states entities only as the ends of relations, so that an end
-            without a record of its own is no gap.
+            without its own record is not a gap.
 
     """
 
@@ -132,13 +132,13 @@ class GraphSource(Source):
         """Yield the entities and relations of an input.
 
         Raises:
-            KBForgeError: an input that cannot be opened or is no graph.
+            KBForgeError: the input cannot be opened or is not a graph.
             BadRecord: a bad record, if `on_bad` raises it.
 
         """
 
     def name_of(self, key: str) -> str:
-        """The name of a relation's end that has no record of its own."""
+        """The name of a relation's end without its own record."""
         return key
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:

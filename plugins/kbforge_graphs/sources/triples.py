@@ -2,7 +2,7 @@
 
 - *csv*: columns of these names, and `context` if it is there. The option `columns` names those of a
   file without a header.
-- *json*: objects with these keys, one a line or in an array. An array of arrays has one for each
+- *json*: objects with these keys, one per line or in an array. An array of arrays has one for each
   text. Of CoreNLP's JSON, `openie` of each sentence is read; a sentence is a text unit.
 - *nt*: N-Triples, or N-Quads, whose graph is the context.
 
@@ -150,7 +150,7 @@ def _format_of(path: str) -> str:
         if ending in endings:
             return name
     raise UsageError(
-        f"{quoted(called(path), 400)}: the ending does not say how its triples are written; "
+        f"{quoted(called(path), 400)}: the ending does not imply how its triples are written; "
         f"{option('source.format', 'csv')}, json or nt does"
     )
 

@@ -184,7 +184,7 @@ class _Builder:
                 continue
             if at in seen:
                 raise GrammarError(
-                    f"{self._where}: literals can go on for ever without a string or an end "
+                    f"{self._where}: literals can repeat for ever without a string or an end "
                     f"(after {quoted(text)})"
                 )
             for symbol, target in sorted(self._dfa.edges[at].items(), reverse=True):

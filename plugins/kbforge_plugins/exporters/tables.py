@@ -199,7 +199,7 @@ class PairsExporter(TableExporter):
         threshold: export pairs that are more probable than this, from 0 to below 1.
 
     Raises:
-        UsageError: a threshold that is no probability below 1.
+        UsageError: the threshold is not a probability below 1.
 
     """
 
@@ -223,7 +223,7 @@ class PairsExporter(TableExporter):
                     if count == _MOST_PAIRS:
                         raise KBForgeError(
                             f"exporter pairs: expected at most {_MOST_PAIRS:,} pairs, got more; "
-                            "kbforge export --format members writes one row a fragment"
+                            "kbforge export --format members writes one row per fragment"
                         )
                 yield from self._across(waiting)
         except sqlite3.OperationalError as error:
@@ -349,7 +349,7 @@ def _check_width(columns: int) -> None:
     if columns > _MOST_COLUMNS:
         raise KBForgeError(
             f"expected at most {_MOST_COLUMNS:,} columns, got more attributes; "
-            "kbforge export --format csv writes one row a value"
+            "kbforge export --format csv writes one row per value"
         )
 
 

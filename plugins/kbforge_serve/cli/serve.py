@@ -45,7 +45,7 @@ def serve(
         option(
             "--gold",
             "Labelled fragments, JSON lines: the page of quality scores the store against them. "
-            "By default the labels of its own fragments count, where they have any.",
+            "By default the labels of its own fragments count, if they have any.",
         ),
     ] = None,
     open_it: Annotated[bool, option("--open", "Open the first page in a browser.")] = False,

@@ -46,7 +46,7 @@ REGULAR = "refers to itself; a grammar must be regular"
 DEEP = "rules and parentheses are nested over 50 deep"
 LONG = "g: the grammar is longer than 10,000 characters with every name replaced by its rule"
 STATES = "g: the grammar needs more than 1,024 states"
-ENDLESS = "g: literals can go on for ever without a string or an end (after "
+ENDLESS = "g: literals can repeat for ever without a string or an end (after "
 
 
 @pytest.mark.parametrize(

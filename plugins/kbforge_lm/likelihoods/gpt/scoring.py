@@ -168,7 +168,7 @@ class PrefixReader:
         self._turns = torch.complex(cos, sin)  # [context, W/2]
 
     def room(self, rows: int, length: int) -> Tensor:
-        """Keys and values of so many tokens, all zero, [L, 2, B, length, H, W]."""
+        """Keys and values of this many tokens, all zero, [L, 2, B, length, H, W]."""
         sizes = (len(self._layers), 2, rows, length, self._heads, self._width)
         return torch.zeros(sizes, device=self._device, dtype=self._dtype)
 
