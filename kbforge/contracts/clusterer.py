@@ -532,13 +532,11 @@ class Clusterer(ABC):
 
     Attributes:
         particles: P, the maximum of particles per subproblem; None if there is no maximum.
-        takes_budget: whether the constructor has the option `budget`, in seconds.
         unindexed: whether it compares with all clusters, whatever the index of the spec says.
 
     """
 
     particles: int | None = None
-    takes_budget: ClassVar[bool] = False
     unindexed: ClassVar[bool] = False
 
     @abstractmethod

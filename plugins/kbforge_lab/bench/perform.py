@@ -36,6 +36,7 @@ from kbforge.evaluation.scores import Scores, compare
 from kbforge.fit.choices import SOURCE, PreparedRun, RunOptions
 from kbforge.fit.features import ClusteringReport
 from kbforge.fit.prepare import prepare
+from kbforge.registry.options import option_parameters
 from kbforge_lab.bench.baselines import group
 from kbforge_lab.bench.results import Row, TraceRow, require_readable
 from kbforge_lab.bench.runs import BenchRun
@@ -318,7 +319,7 @@ def _clustered(
     run: BenchRun, fragments: Sequence[Fragment], gold: Sequence[str]
 ) -> tuple[Row, list[TraceRow]]:
     """Run a clusterer on a task with a likelihood."""
-    minds = bool(registry.load("clusterers", run.method.clusterer).takes_budget)
+    minds = "budget" in option_parameters(registry.load("clusterers", run.method.clusterer))
     watch = _Watch(run, gold, online=not minds)
     choices = _choices(run, minds)
     prepared = prepare(fragments, choices)

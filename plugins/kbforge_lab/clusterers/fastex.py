@@ -34,7 +34,7 @@ class FastEx(Clusterer):
     often.
     """
 
-    takes_budget = unindexed = True
+    unindexed = True
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Uncollapsed(Clusterer):
     by every component.
     """
 
-    takes_budget = unindexed = True
+    unindexed = True
 
     def __init__(
         self,

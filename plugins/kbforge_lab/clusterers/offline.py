@@ -75,7 +75,7 @@ class Agglomerative(Clusterer):
 
     """
 
-    takes_budget = unindexed = True
+    unindexed = True
 
     def __init__(
         self, batch: int | None = None, start: str = SINGLETONS, budget: float | None = None
@@ -98,7 +98,7 @@ class Agglomerative(Clusterer):
 class ChainSampler(Clusterer):
     """A Markov chain over groupings."""
 
-    takes_budget = unindexed = True
+    unindexed = True
 
     def __init__(
         self,

@@ -368,7 +368,7 @@ class Sir(Clusterer):
 
     """
 
-    takes_budget = unindexed = True
+    unindexed = True
 
     def __init__(
         self,

@@ -221,7 +221,7 @@ class ScdpSampler(Clusterer):
     not used, but for the log posterior that is told of the result, by the model's one scatter.
     """
 
-    takes_budget = unindexed = True
+    unindexed = True
 
     def __init__(
         self,

@@ -123,7 +123,7 @@ class LiveRows(EditableClusters):
         unread, left = self._unread(slot), len(rows) - int((before == 0).sum())
         gain = unread_marginal(unread, len(rows) > 0)
         gain -= unread_marginal(unread - x.unread, left > 0)
-        return float(x.log_marginal + self.rows.gains(x.rows, before, x.counts).sum() + gain)
+        return float(x.log_marginal + _gains(self.rows, x.rows, before, x.counts).sum() + gain)
 
     def add(self, x: RowCounts, slot: int) -> None:
         """C := C + x: the slot gets a new cell. Counts are integers, so nothing drifts."""
@@ -155,7 +155,7 @@ class LiveRows(EditableClusters):
         owners, theirs, held = self._store.read(self._cell_of.take(slots + 1))
         more = own.take(theirs)
         shared = more.nonzero()[0]
-        gains = self.rows.gains(theirs.take(shared), held.take(shared), more.take(shared))
+        gains = _gains(self.rows, theirs.take(shared), held.take(shared), more.take(shared))
         summed: Any = np.bincount(owners.take(shared), gains, minlength=len(slots))
         ratio: FloatArray = summed
         return ratio
@@ -232,6 +232,15 @@ class LiveRows(EditableClusters):
             self._dense.add_row(row, empty, empty)
         self._sparse = _SparseRows(self.rows)
         self._index(owners + 1, rows, counts)
+
+
+def _gains(of: DirichletRows, rows: IntArray, counts: IntArray, more: IntArray | int) -> FloatArray:
+    """F(counts + more) - F(counts) - F(more): what a shared row adds to a predictive."""
+    extra = np.asarray(more)
+    joined = of.factors(rows, counts + extra)
+    joined -= of.factors(rows, counts)
+    joined -= of.factors(rows, extra)
+    return joined
 
 
 class _RowGroups(NamedTuple):
@@ -340,7 +349,7 @@ class _SparseRows:
                 gains.append(self._gains[begin:end])
             else:
                 held = self._counts[begin:end].astype(np.int64)
-                gains.append(self._rows.gains(np.array([row]), held, multiplicity))
+                gains.append(_gains(self._rows, np.array([row]), held, multiplicity))
         if not cells:
             return np.zeros(n_cells)
         total: Any = np.bincount(np.concatenate(cells), np.concatenate(gains), minlength=n_cells)
@@ -362,7 +371,7 @@ class _SparseRows:
         counts = counts.take(grouped.entries)
         self._cells[at] = cells.take(grouped.entries)
         self._counts[at] = counts
-        self._gains[at] = self._rows.gains_of_one(rows, counts)
+        self._gains[at] = _gains(self._rows, rows, counts, 1)
         self.lengths[grouped.rows] = needed
 
     def _move(self, rows: IntArray, capacities: IntArray) -> None:
@@ -436,7 +445,7 @@ class _DenseRows:
                 lines.append(self._new_line(number, multiplicity) if line is None else line)
             else:
                 held = self._counts[number, :n_cells].astype(np.int64)
-                by_cell += self._rows.gains(np.array([row]), held, multiplicity)
+                by_cell += _gains(self._rows, np.array([row]), held, multiplicity)
         if lines:
             self._fill(n_cells)
             for line in lines:
@@ -452,8 +461,8 @@ class _DenseRows:
         self._line_rows = np.array(self._row_of, dtype=np.int64)[lines[:, :1]]
         self._line_multiplicities = lines[:, 1:]
         held = self._counts[number, : self._filled].astype(np.int64)
-        self._gains[line, : self._filled] = self._rows.gains(
-            self._line_rows[line], held, multiplicity
+        self._gains[line, : self._filled] = _gains(
+            self._rows, self._line_rows[line], held, multiplicity
         )
         return line
 
@@ -462,7 +471,7 @@ class _DenseRows:
         if self._filled < n_cells:
             new = slice(self._filled, n_cells)
             held = self._counts[self._line_numbers, new].astype(np.int64)
-            self._gains[: len(self._line_of), new] = self._rows.gains(
-                self._line_rows, held, self._line_multiplicities
+            self._gains[: len(self._line_of), new] = _gains(
+                self._rows, self._line_rows, held, self._line_multiplicities
             )
             self._filled = n_cells

@@ -59,7 +59,6 @@ class DirichletRows:
         self._pseudo_counts = np.zeros(0)
         self._signs = np.zeros(0)
         self._factors = np.zeros((0, _TABULATED))
-        self._gains_of_one = np.zeros((0, _TABULATED))
         self._settled = 0
         self._unsettled: list[tuple[float, float]] = []
 
@@ -127,13 +126,12 @@ class DirichletRows:
             self._pseudo_counts = grown(self._pseudo_counts, capacity)
             self._signs = grown(self._signs, capacity)
             self._factors = grown(self._factors, capacity)
-            self._gains_of_one = grown(self._gains_of_one, capacity)
         pseudo_counts, signs = zip(*self._unsettled, strict=True)
         self._pseudo_counts[begin:end] = pseudo_counts
         self._signs[begin:end] = signs
-        factors = self._compute(np.arange(begin, end)[:, None], np.arange(_TABULATED + 1))
-        self._factors[begin:end] = factors[:, :-1]
-        self._gains_of_one[begin:end] = factors[:, 1:] - factors[:, :-1] - factors[:, 1:2]
+        self._factors[begin:end] = self._compute(
+            np.arange(begin, end)[:, None], np.arange(_TABULATED)
+        )
         self._settled, self._unsettled = end, []
 
     def _compute(self, rows: IntArray, counts: IntArray) -> FloatArray:
@@ -151,20 +149,6 @@ class DirichletRows:
         out = self._factors.ravel().take(rows * _TABULATED + np.where(large, 0, counts))
         out[large] = self._compute(rows[large], counts[large])
         return out
-
-    def gains(self, rows: IntArray, counts: IntArray, more: IntArray | int) -> FloatArray:
-        """F(counts + more) - F(counts) - F(more): what a shared row adds to a predictive."""
-        extra = np.asarray(more)
-        joined = self.factors(rows, counts + extra)
-        joined -= self.factors(rows, counts)
-        joined -= self.factors(rows, extra)
-        return joined
-
-    def gains_of_one(self, rows: IntArray, counts: IntArray) -> FloatArray:
-        """`gains` for one more, with rows and counts of the same shape."""
-        if counts.size and int(counts.max()) >= _TABULATED:
-            return self.gains(rows, counts, 1)
-        return self._gains_of_one.ravel().take(rows * _TABULATED + counts)
 
 
 class RowsOfSets:

@@ -196,13 +196,11 @@ class NameIndex(CandidateIndex):
 
 
 class NameTable(LiveClusters):
-    """The live clusters: the names of each, and the number of fragments with them."""
-
-    editable = mergeable = True
+    """The live clusters: the names of each."""
 
     def __init__(self, rarity: _Rarity) -> None:
         self._rarity = rarity
-        self._names: list[dict[_NameFacts, int]] = []
+        self._names: list[frozenset[_NameFacts]] = []
 
     def encode(self, fragment: Fragment) -> _NameFacts:
         return self._rarity.facts(exact_name(fragment))
@@ -220,41 +218,6 @@ class NameTable(LiveClusters):
 
     def extend(self, x: _NameFacts, parents: IntArray, children: IntArray) -> None:
         top = int(children.max(initial=-1))
-        self._names.extend({} for _ in range(top + 1 - len(self._names)))
+        self._names.extend([frozenset()] * (top + 1 - len(self._names)))
         for parent, child in zip(parents.tolist(), children.tolist(), strict=True):
-            names = dict(self._names[parent]) if parent >= 0 else {}
-            names[x] = names.get(x, 0) + 1
-            self._names[child] = names
-
-    def log_predictive_held(self, x: _NameFacts, slot: int) -> float:
-        names = self._names[slot]
-        if names[x] > 1:
-            return x.log_again
-        return x.log_base if len(names) == 1 else x.log_base - _ANOTHER_NAME
-
-    def add(self, x: _NameFacts, slot: int) -> None:
-        names = self._names[slot]
-        names[x] = names.get(x, 0) + 1
-
-    def remove(self, x: _NameFacts, slot: int) -> None:
-        names = self._names[slot]
-        names[x] -= 1
-        if not names[x]:
-            del names[x]
-
-    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        return self.log_merge_ratio_of(slot, np.arange(slots))
-
-    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
-        own = self._names[slot]
-        out = np.empty(len(slots))
-        for k, other in enumerate(slots.tolist()):
-            shared = [name for name in own if name in self._names[other]]
-            again = sum(name.log_again - name.log_base for name in shared)
-            out[k] = again - _ANOTHER_NAME * (1 - len(shared))
-        return out
-
-    def merge(self, slot: int, into: int) -> None:
-        names = self._names[into]
-        for name, n in self._names[slot].items():
-            names[name] = names.get(name, 0) + n
+            self._names[child] = (self._names[parent] if parent >= 0 else frozenset()) | {x}

@@ -168,8 +168,6 @@ def test_a_run_over_its_budget_is_cut_and_scored_on_what_it_got_to():
 class Minding(Clusterer):
     """A clusterer with a budget of its own, which it forgets."""
 
-    takes_budget = True
-
     told: ClassVar[list[float]] = []
 
     def __init__(self, budget: float = 600.0) -> None:
@@ -206,7 +204,6 @@ class Clocks:
 class Ticking(Clusterer):
     """An offline clusterer whose rounds take a second each, and its posterior `looking`."""
 
-    takes_budget = True
     clocks: ClassVar[Clocks]
 
     def __init__(self, budget: float = 600.0, looking: float = 0.0, rounds: int = 0) -> None:
