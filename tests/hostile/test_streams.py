@@ -61,12 +61,16 @@ def test_messages_do_not_go_to_standard_output(people):
     assert all(line.startswith("{") for line in out.splitlines())
 
 
-def test_a_full_disk_behind_standard_output_is_a_sentence():
-    if not Path("/dev/full").exists():
-        pytest.skip("a system without /dev/full")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a system without /dev/full")
+@pytest.mark.parametrize("arguments", [("plugins", "list"), ("load", "jsonl", "people.jsonl")])
+def test_a_full_disk_behind_standard_output_is_a_sentence(people, arguments):
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*PROGRAM, "plugins", "list"], stdout=full, stderr=subprocess.PIPE, text=True
+            [*PROGRAM, *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=people.parent,
         )
     assert done.returncode == 1
     assert done.stderr == "kbforge: cannot write standard output: no space left on device\n"

@@ -253,16 +253,6 @@ def test_process_with_a_bad_line(tmp_path):
     )
 
 
-@FULL
-def test_process_with_a_full_standard_output(good):
-    with open("/dev/full", "wb") as full:
-        ran = run("load", "jsonl", good("jsonl"), stdout=full)
-    assert ran.returncode == 1
-    assert ran.stderr.decode() == (
-        "kbforge: cannot write standard output: no space left on device\n"
-    )
-
-
 def test_process_whose_reader_went_away(tmp_path):
     """Like `kbforge load ... | head -1`: the end of the reader is no error."""
     file = tmp_path / "in.jsonl"

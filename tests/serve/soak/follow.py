@@ -17,6 +17,7 @@ import time
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import msgspec
 from starlette.testclient import TestClient
 
 from kbforge.errors import UsageError
@@ -66,7 +67,7 @@ def alone(path: str, events: int, seed: int) -> tuple[dict[str, int], str]:
         require_whole_copy(path)
         at, wanted = content(path)
         with Database(path) as database:
-            found = [one.to_json() for one in changes(Store(database), follower.at)]
+            found = [msgspec.to_builtins(one) for one in changes(Store(database), follower.at)]
         follower.hear({"from": follower.at, "to": at, "changes": found}, lines_of(path))
         if differs := differences(follower.entities, wanted):
             return happening.counts, f"after event {number} ({happened}) it differs in {differs}"
