@@ -8,10 +8,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
@@ -30,11 +30,15 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _OfAStore:
-    """The `--set store.OPTION=VALUE` options for adding fragments to a store."""
+_OnDuplicate: TypeAlias = Literal["error", "replace"]
 
-    on_duplicate: Literal["error", "replace"] = "error"  # one whose content has changed
+
+def _on_duplicate(on_duplicate: _OnDuplicate = "error") -> _OnDuplicate:
+    """The `--set store.OPTION=VALUE` options for adding fragments to a store.
+
+    There is one: what becomes of a fragment whose content has changed.
+    """
+    return on_duplicate
 
 
 _FEW = 20  # up to so many fragments may well be one entity
@@ -118,7 +122,7 @@ def cluster(
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = options.choices_of(context)
-    of_store = bind_options(_OfAStore, "store", options.set_of(context, "store"))
+    of_store = bind_options(_on_duplicate, "store", options.set_of(context, "store"))
     require_against(against, fragments)
     inputs = [fragments, answers, against, *options.files_of(settings, likelihood)]
     if into is not None:
@@ -127,7 +131,7 @@ def cluster(
                 "--into and -o exclude each other: kbforge export STORE -o FILE writes what a "
                 "store has"
             )
-        _take_in(context, into, choices, inputs, _OfAStore(**of_store))
+        _take_in(context, into, choices, inputs, _on_duplicate(**of_store))
         return
     if of_store:
         raise UsageError("--set store.on-duplicate goes with --into")
@@ -142,7 +146,7 @@ def cluster(
         require_apart(path, inputs)
     require_writable(output)
     begin = time.perf_counter()
-    everything = held(options.read(context, fragments))
+    everything: Sequence[Fragment] = held(options.read(context, fragments))
     if column_map:
         from kbforge.jobs.link import renamed
 
@@ -290,7 +294,7 @@ def _take_in(
     into: str,
     choices: RunOptions,
     inputs: Sequence[str | None],
-    of_store: _OfAStore,
+    on_duplicate: _OnDuplicate,
 ) -> None:
     """Add the verb's file to a store and print a summary."""
     from kbforge.files.io import require_apart
@@ -309,7 +313,7 @@ def _take_in(
             into,
             new,
             choices,
-            of_store.on_duplicate,
+            on_duplicate,
             about,
             on_step,
             on_stage,

@@ -196,14 +196,6 @@ _MADE_GOOD = 0.65
 of 22 families, each judged by models that had not seen the family."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunnerUp:
-    """The best hypothesis of another likelihood than the chosen one's."""
-
-    hypothesis: Hypothesis
-    behind: float  # by how much less it is worth, from 0
-
-
 @dataclass(frozen=True, eq=False)
 class Judgement:
     """The result of the judge: the hypotheses, their expected gains, and the choice."""
@@ -233,8 +225,11 @@ class Judgement:
         return self.found[self.place]
 
     @property
-    def runner_up(self) -> RunnerUp | None:
-        """The best that another likelihood offers; None if only one may be chosen."""
+    def runner_up(self) -> tuple[Hypothesis, float] | None:
+        """The best hypothesis of another likelihood, and how much less it is worth, from 0.
+
+        None if only one likelihood may be chosen.
+        """
         values, chosen = self._values, self.chosen.likelihood
         others = [
             (float(value), place)
@@ -244,13 +239,13 @@ class Judgement:
         if not others:
             return None
         value, place = max(others, key=lambda other: other[0])
-        return RunnerUp(self.found[place], float(values.max()) - value)
+        return self.found[place], float(values.max()) - value
 
     @property
-    def close_behind(self) -> RunnerUp | None:
+    def close_behind(self) -> tuple[Hypothesis, float] | None:
         """The runner-up, if it is within the judge's usual error."""
         second = self.runner_up
-        return second if second is not None and second.behind <= self.spread else None
+        return second if second is not None and second[1] <= self.spread else None
 
     @property
     def gain_of_answers(self) -> float:

@@ -638,7 +638,7 @@ def _why(judged: Judgement) -> str:
             f"{_override()})"
         )
     second = judged.close_behind
-    close = f"; {second.hypothesis.likelihood} is {second.behind:.3f} behind" if second else ""
+    close = f"; {second[0].likelihood} is {second[1]:.3f} behind" if second else ""
     return (
         f"chosen: {best.likelihood} with alpha {best.alpha:,.4g} (expected F1 "
         f"{judged.expected_f1:.2f}{over}{close}; {_override()})"

@@ -164,22 +164,22 @@ def test_the_runner_up_is_the_best_of_another_likelihood(people):
     assert second is not None
     others = [k for k, h in enumerate(people.found) if h.likelihood != people.chosen.likelihood]
     place = max(others, key=lambda k: float(people.worth[k]))
-    assert second.hypothesis is people.found[place]
-    assert second.behind == pytest.approx(people.worth[people.place] - people.worth[place])
-    assert second.behind >= 0
+    assert second[0] is people.found[place]
+    assert second[1] == pytest.approx(people.worth[people.place] - people.worth[place])
+    assert second[1] >= 0
     assert people.only("pairs").runner_up is None
     # answers decide here too: all say that nobody is one with the next
     answers = [NumberedAnswer(k, k + 1, False, False) for k in range(0, 40, 2)]
     with_answers = people.answered(answers)
     second = with_answers.runner_up
-    assert second.hypothesis.likelihood != with_answers.chosen.likelihood
-    assert second.behind >= 0
+    assert second[0].likelihood != with_answers.chosen.likelihood
+    assert second[1] >= 0
 
 
 def test_a_runner_up_is_close_behind_within_the_error_of_the_judge(people):
     second = people.runner_up
-    assert replace(people, spread=second.behind).close_behind == second
-    assert replace(people, spread=second.behind - 0.001).close_behind is None
+    assert replace(people, spread=second[1]).close_behind == second
+    assert replace(people, spread=second[1] - 0.001).close_behind is None
     assert replace(people.only("pairs"), spread=1.0).close_behind is None
 
 
