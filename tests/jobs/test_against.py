@@ -122,9 +122,7 @@ def test_entities_of_the_authority_never_merge(seed: int, alpha: float, split: b
 def test_an_authority_without_labels_is_an_entity_a_fragment() -> None:
     plain = [replace(x, label=None) for x in KNOWN]
     kb = kbforge.cluster(MENTIONS, against=plain, all_known=True, **CHOSEN)
-    assert (
-        "the authority has no labels: each of its 5 fragments is an entity of its own" in kb.notes
-    )
+    assert "the authority has no labels: each of its 5 fragments is a separate entity" in kb.notes
     assert {"a1", "a2", "b1", "c1", "d1"} <= set(by_id(kb.entities))
 
 

@@ -218,7 +218,7 @@ class _Agglomeration:
         )
 
     def posterior(self, ended: Ending) -> Posterior:
-        """One grouping, each cluster a subproblem of its own.
+        """One grouping, each cluster a separate subproblem.
 
         During the start it has the fragments before the first one of a cluster not yet scored.
         """

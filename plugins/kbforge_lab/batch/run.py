@@ -73,7 +73,7 @@ def stretches(count: int) -> Iterator[range]:
 
 
 def require_positive(**options: float | None) -> None:
-    """Refuse options that are not above 0; None is no limit."""
+    """Refuse options that are not above 0; None sets no limit."""
     for name, value in options.items():
         if value is not None and not value > 0:
             raise UsageError(f"{name}: expected a number above 0, got {value}")
@@ -83,7 +83,7 @@ class BatchRun(Protocol):
     """A run that `concluded` carries to its end."""
 
     def until_done(self, watch: Watch) -> Ending:
-        """Go on until a stop rule holds, and return which; raises what `Watch` raises."""
+        """Continue until a stop rule holds, and return it; raises the errors of `Watch`."""
         ...
 
     def posterior(self, ended: Ending) -> Posterior:

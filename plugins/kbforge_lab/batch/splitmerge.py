@@ -456,12 +456,12 @@ def any_parts(clusters: SplitMergeGains, draws: RandomChoices) -> BucketSplit | 
 
 
 def log_dumb_merge(n_clusters: int) -> float:
-    """Any two of so many clusters."""
+    """Any two of this many clusters."""
     return _LOG_2 - math.log(n_clusters * (n_clusters - 1))
 
 
 def log_dumb_split(size: int, n_clusters: int) -> float:
-    """Any of so many clusters, and either way round that its coins can fall."""
+    """Any of this many clusters, and either way round that its coins can fall."""
     return (1 - size) * _LOG_2 - math.log(n_clusters)
 
 

@@ -1,7 +1,7 @@
 """The figures of the split-SMC paper, and curves of time and memory.
 
 `metric_by_particles` is figures 10 to 14, `metric_by_observations` figure 4, `surrogate_ablation`
-figures 16 to 19. All return None where there is nothing to show. Points are means over shuffles,
+figures 16 to 19. All return None if there is nothing to show. Points are means over shuffles,
 bars and bands one standard deviation. Orders of the data differ more than settings do, so all
 points of a curve are of the shuffles that all its settings have, and a curve over fragments ends
 where the first of its runs ends.

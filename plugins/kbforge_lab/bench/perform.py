@@ -290,7 +290,7 @@ def _way_choices(run: BenchRun) -> RunOptions:
 def _calibration(
     fragments: Sequence[Fragment], posterior: Posterior, gold: Sequence[str], prepared: PreparedRun
 ) -> dict[str, Any]:
-    """The expected calibration errors, None of what there are no claims or too many of."""
+    """The expected calibration errors, None if there are no claims, or too many."""
     entities = entity_probabilities([posterior])
     out: dict[str, Any] = {"entities_ece": _ece(entity_claims(entities, gold))}
     try:

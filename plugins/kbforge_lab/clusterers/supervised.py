@@ -200,7 +200,7 @@ class _LinkageRun:
         return Progress(n, n, len(self._clusters), 0.0, 0, posterior)
 
     def posterior(self, ended: Ending) -> Posterior:
-        """One grouping, each cluster a subproblem of its own."""
+        """One grouping, each cluster a separate subproblem."""
         return Posterior(
             tuple(Subproblem(cluster, (Particle(0.0, (cluster,)),)) for cluster in self._clusters),
             float(self.log_terms(self._clusters).sum()),

@@ -80,7 +80,7 @@ class Directions:
 
     @classmethod
     def drawn(cls, rows: int, bits: int, rng: np.random.Generator) -> Directions:
-        """Some for vectors of so many rows."""
+        """Some for vectors of this many rows."""
         normal = rng.standard_normal((_prime_from(rows), bits), dtype=np.float32)
         return cls(np.clip(np.rint(32 * normal), -127, 127).astype(np.int8))
 

@@ -107,7 +107,7 @@ class MixtureRun(ABC):
         """Clusters made."""
 
     def until_done(self, watch: Watch) -> Ending:
-        """Go on until a stop rule holds; which one."""
+        """Continue until a stop rule holds; returns which."""
         self.begin(watch)
         idle, ends = 0, self._ends
         while self.sweeps != ends.sweeps and idle != ends.patience:
@@ -163,7 +163,7 @@ class MixtureRun(ABC):
         return on_grid(self.prior.log_clusters(sizes) + self.family.log_marginal(clusters))
 
     def labels_of(self, clusters: Sequence[Cluster]) -> IntArray:
-        """A partition as one number a fragment, shape [n]."""
+        """A partition as one number per fragment, shape [n]."""
         labels = np.zeros(self.family.n, dtype=np.int64)
         for slot, cluster in enumerate(clusters):
             labels[list(cluster)] = slot

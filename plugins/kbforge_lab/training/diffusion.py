@@ -251,7 +251,7 @@ def train_diffusion(
     on_step: Callable[[Step], None] | None = None,
     say: Say = lambda sentence: None,
 ) -> DiffusionTraining:
-    """Train, or go on training, and write the bundle."""
+    """Train, or continue training, and write the bundle."""
     require_device(device)
     require_place(folder)
     require_writable(str(folder))

@@ -330,7 +330,7 @@ class _Stages:
 
 
 def _told(tell: Tell, total: int) -> OnStep:
-    """Tells of progress now and then."""
+    """Reports progress now and then."""
     due = time.monotonic() + _SECONDS_APART
 
     def on_step(progress: Progress) -> None:

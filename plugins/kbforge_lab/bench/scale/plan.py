@@ -95,7 +95,7 @@ class Growth:
         return 1 + self.power.slope
 
     def total(self, n: float) -> Interval:
-        """The cost of so many fragments, more than were measured."""
+        """The cost of this many fragments, more than were measured."""
         if self.straight is not None:
             return Interval(*(max(cost, self.last) for cost in self.straight.at(n)))
         found = self.power.at(math.log(n))
@@ -147,7 +147,7 @@ class Fits:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What so many fragments would take in one process; None where memory is not known."""
+    """The cost of this many fragments in one process; None if the memory is unknown."""
 
     fragments: int
     seconds: Interval
@@ -156,7 +156,7 @@ class Requirements:
 
 
 def needs(fits: Fits, n: int) -> Requirements:
-    """What so many fragments would take."""
+    """The cost of this many fragments."""
     parts = {part: found.total(n) for part, found in fits.time.items()}
     gib = None if fits.memory is None else _memory(fits.memory, n)
     return Requirements(n, _sum(parts), parts, gib)

@@ -270,7 +270,7 @@ def _forgetful(known: KnownClaims, features: tuple[str, ...]) -> KnownClaims:
 
 
 def read(trees: Trees, known: KnownClaims) -> FloatArray:
-    """The calibrated probabilities of claims, as the program tells them."""
+    """The calibrated probabilities of claims, as the program reports them."""
     calibrated = 1 / (1 + np.exp(-trees.predict(known.rows)))
     return in_order(known.probability, calibrated, known.subproblem)
 

@@ -366,7 +366,7 @@ def resampled(root: Path, family: Family, count: int, seed: int) -> Iterator[Lab
 
 
 def large(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
-    """Files as of `resampled`, of 700 to 2400 fragments if the family's files have so many."""
+    """Files as in `resampled`, of 700 to 2400 fragments if the family's files have so many."""
     yield from _drawn(root, family, count if family.files else 0, seed, "large", (700, 2400))
 
 
@@ -384,7 +384,7 @@ def _drawn(
 
 
 def small(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
-    """Files as of `resampled`, of which some entities are kept: 12 to 120 fragments."""
+    """Files as in `resampled`, of which some entities are kept: 12 to 120 fragments."""
     for file in resampled(root, family, count, seed):
         rng = random.Random(f"small/{file.family}/{file.name}")
         size = round(_SMALLEST * (_SMALL / _SMALLEST) ** rng.random())

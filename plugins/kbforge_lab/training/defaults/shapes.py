@@ -112,7 +112,7 @@ _PHRASES = (
 
 
 def _described(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment, ...] | None:
-    """Attributes become a text beside the name, with phrases that tell nothing."""
+    """Attributes become a text beside the name, with phrases that are uninformative."""
     if _attributes(fragments) < _LEAST_ATTRIBUTES:
         return None
     keys = _keys(fragments, rng)
@@ -141,7 +141,7 @@ _REMARKS = ("imported", "checked", "to be checked", "old system")
 
 
 def _tabulated(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment, ...] | None:
-    """Columns that tell nothing of entities join, and names of persons are in two columns."""
+    """Uninformative columns are added, and names of persons are in two columns."""
     persons = [f for f in fragments if f.names and _in_two(f.names[0])]
     split = len(persons) > 0.8 * len(fragments) and rng.random() < 0.7
     numbered, dated = rng.random() < 0.6, rng.random() < 0.6
@@ -230,7 +230,7 @@ def _offers(fragments: Sequence[Fragment], rng: random.Random) -> tuple[Fragment
 
 
 def _changed(word: str, rng: random.Random) -> str:
-    """Another number where there is one, else another word."""
+    """Another number if there is one, otherwise another word."""
     if any(map(str.isdigit, word)):
         return "".join(rng.choice("0123456789") if c.isdigit() else c for c in word)
     return "".join(rng.sample(word, len(word)))
