@@ -307,8 +307,8 @@ def train_each(
     """The scorer that ships, those without some families, and their margin.
 
     The margin is the best for files of unseen families, counting twice those that end below exact
-    names. The spread is the standard deviation of the errors of predicted gains. Files in other shapes train, and
-    count in neither.
+    names. The spread is the standard deviation of the errors of predicted gains. Files in other
+    shapes are trained on, and count in neither.
     """
     used = [file for file in files if file.family in ships]
     plain = [file for file in used if not file.shape]
