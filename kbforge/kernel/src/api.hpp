@@ -118,7 +118,7 @@ KB_API void kb_members(kbforge::Run* run, std::int64_t n, const std::int64_t* sl
 KB_API std::int32_t kb_log_predictive(kbforge::Table* table, const std::int64_t* record_start,
                                       const std::int32_t* attributes, const std::int32_t* values,
                                       std::int64_t n, const std::int64_t* slots, double* out);
-// children[k] := parents[k] + x; a parent of -1 is the empty cluster. `last`: x is asked for no more.
+// children[k] := parents[k] + x; a parent of -1 is the empty cluster. `last`: see Table::forget.
 KB_API void kb_extend(kbforge::Table* table, const std::int64_t* record_start,
                       const std::int32_t* attributes, const std::int32_t* values, std::int64_t n,
                       const std::int64_t* parents, const std::int64_t* children,

@@ -43,6 +43,8 @@ void GaussianTable::set_sizes(std::int64_t n, const double* log_gammas) {
 
 void GaussianTable::add_points(std::int64_t n, const double* points) {
   const std::size_t dimensions = prior_.a.size();
+  for (std::int32_t number : forgotten_) points_.erase(number);
+  forgotten_.clear();
   for (std::int64_t k = 0; k < n; ++k, points += dimensions) {
     points_.emplace(static_cast<std::int32_t>(n_points_++),
                     std::vector<double>(points, points + dimensions));

@@ -23,7 +23,7 @@ class GaussianTable : public Table {
   void begin(GaussianPrior prior);
   // Terms of cluster sizes 0, 1, ..., n - 1: lgamma(a_n + 1/2) - lgamma(a_n) - log(pi) / 2, summed.
   void set_sizes(std::int64_t n, const double* log_gammas);
-  // More points, shape [n, dimensions].
+  // More points, shape [n, dimensions]. Those to forget are forgotten.
   void add_points(std::int64_t n, const double* points);
   std::int64_t n_points() const { return n_points_; }
 
@@ -39,7 +39,7 @@ class GaussianTable : public Table {
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
   void release(const std::vector<std::int64_t>&) override {}
-  void forget(const Record& x) override { points_.erase(x.values[0]); }
+  void forget(const Record& x) override { forgotten_.push_back(x.values[0]); }
 
  private:
   const double* point(const Record& x) const { return points_.find(x.values[0])->second.data(); }
@@ -49,6 +49,7 @@ class GaussianTable : public Table {
   GaussianPrior prior_;
   std::vector<double> log_gammas_;
   std::unordered_map<std::int32_t, std::vector<double>> points_;  // by number
+  std::vector<std::int32_t> forgotten_;  // those of them that are not needed once others come
   std::int64_t n_points_ = 0;
   // of a cluster: n, means, centred sums of squares; and what the predictive reads of it: a
   // constant, a power a run, locations, widths. By slot, the empty cluster before all.

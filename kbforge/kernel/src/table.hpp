@@ -47,7 +47,7 @@ class Table {
   virtual void extend(const Record& x, const std::vector<std::int64_t>& parents,
                       const std::vector<std::int64_t>& children) = 0;
   virtual void release(const std::vector<std::int64_t>& slots) = 0;
-  // The fragment is asked for no more.
+  // The fragment is asked for no more once others are.
   virtual void forget(const Record&) {}
   // L of the cluster of a slot, nats: one term a part (NaN where it states nothing there), or one
   // term. The empty cluster's and that of which nothing is read are the caller's.
