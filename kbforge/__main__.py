@@ -24,13 +24,13 @@ def main() -> None:
         # what the program was started to ignore, as nohup does with SIGHUP, stays ignored
         if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
             signal.signal(number, _end)
-    from kbforge import interrupts
     from kbforge.cli.main import main as run
+    from kbforge.interrupts import EXIT_CODES
 
     try:
         run()
     except SystemExit as ended:
-        if isinstance(ended.code, int) and ended.code in interrupts.EXIT_CODES:
+        if isinstance(ended.code, int) and ended.code in EXIT_CODES:
             _end_interrupted(ended.code)
         raise
 

@@ -18,9 +18,17 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from kbforge import interrupts, registry
 from kbforge.errors import KBForgeError, PluginError, UsageError, escaped, quoted
-from kbforge.registry import blamed
+from kbforge.interrupts import exit_code, heeded, sentence
+from kbforge.registry import (
+    Plugin,
+    blamed,
+    find,
+    library_missing,
+    load,
+    names,
+    require_extra,
+)
 from kbforge.version import DISTRIBUTION, __version__
 
 # The panels of the help page. The last one also has our verbs that are not named here; the verbs of
@@ -54,14 +62,14 @@ class _Verbs(TyperGroup):
     """A command group whose members are the plugins of kind `commands`."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        order = [name for names in _PANELS.values() for name in names]
+        order = [verb for verbs in _PANELS.values() for verb in verbs]
         return sorted(
-            registry.names("commands"),
+            names("commands"),
             key=lambda name: (order.index(name) if name in order else len(order), name),
         )
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in registry.names("commands"):
+        if cmd_name not in names("commands"):
             return None
         try:
             command = verb_called(cmd_name)
@@ -90,7 +98,7 @@ class _Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0]
-        known = registry.names("commands")
+        known = names("commands")
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
             close = difflib.get_close_matches(name, known, 1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
@@ -104,16 +112,16 @@ class _Verbs(TyperGroup):
 
 def verb_called(name: str) -> Any:
     """The command that a distribution registered as this verb; a `PluginError` if it is broken."""
-    app = registry.load("commands", name)
+    app = load("commands", name)
     try:
-        return _checked(typer.main.get_command(app), registry.find("commands", name))
+        return _checked(typer.main.get_command(app), find("commands", name))
     except Exception as error:  # whatever another distribution's app makes Typer raise
         raise PluginError(
             f'the command "{name}" cannot be used: {type(error).__name__}: {error}'
         ) from error
 
 
-def _checked(command: Any, plugin: registry.Plugin) -> Any:
+def _checked(command: Any, plugin: Plugin) -> Any:
     """The command; it refuses numbers of more than 64 bits, and names a missing extra."""
     for member in getattr(command, "commands", {}).values():
         _checked(member, plugin)
@@ -129,7 +137,7 @@ def _checked(command: Any, plugin: registry.Plugin) -> Any:
                 got = quoted(value, 40)
                 raise UsageError(f"{flags[name]}: expected a whole number of 64 bits, got {got}")
         if plugin.entry_point.extras:
-            registry.require_extra(plugin)  # the help needs none
+            require_extra(plugin)  # the help needs none
         return run(*args, **options)
 
     command.callback = checked
@@ -142,7 +150,7 @@ def _ended_in_words() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _fail(interrupts.sentence(), interrupts.exit_code())
+        _fail(sentence(), exit_code())
     except BrokenPipeError:
         _end_quietly()
 
@@ -159,7 +167,7 @@ def _escaped_usage() -> Iterator[None]:
 
 def _panel(verb: str) -> str:
     """The panel of the help page that lists a verb."""
-    distribution = registry.find("commands", verb).distribution
+    distribution = find("commands", verb).distribution
     if distribution != DISTRIBUTION:
         return f"Commands of {distribution}"
     *_, last = _PANELS
@@ -237,18 +245,18 @@ def main() -> None:
     """
     _occupy_closed_streams()
     try:
-        with interrupts.heeded():
+        with heeded():
             app()
     except SystemExit as ended:
         _leave(ended.code)
     except KBForgeError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        _fail(interrupts.sentence(), interrupts.exit_code())
+        _fail(sentence(), exit_code())
     except BrokenPipeError:
         _end_quietly()
     except ModuleNotFoundError as error:
-        missing = registry.library_missing(error.name or "", "this command")
+        missing = library_missing(error.name or "", "this command")
         if missing is None:
             raise
         _fail(str(missing), missing.exit_code)

@@ -27,8 +27,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
-from kbforge.kernel.binding import address, workers
-from kbforge.kernel.clusters import NOT_TOLD, EncodedFragments, KernelClusters
+from kbforge.kernel.binding import NOT_TOLD, EncodedFragments, KernelClusters, address, workers
 from kbforge.numerics import on_grid
 
 _FIRST_SIZES = 1024

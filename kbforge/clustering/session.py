@@ -40,7 +40,7 @@ from kbforge.contracts import (
     SubproblemChanges,
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
-from kbforge.kernel.clusters import KernelClusters
+from kbforge.kernel.binding import KernelClusters
 
 _AT_ONCE = 512
 """Maximum fragments that are read ahead."""

@@ -53,8 +53,7 @@ from kbforge.contracts import (
     Totals,
 )
 from kbforge.errors import UsageError, quoted
-from kbforge.kernel.binding import kernel_library
-from kbforge.kernel.clusters import KernelClusters
+from kbforge.kernel.binding import KernelClusters, kernel_library
 
 _WINDOW = 64
 """How many numbers to search for the first fragment at once; doubled until one is found."""

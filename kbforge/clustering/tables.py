@@ -34,8 +34,7 @@ from kbforge.contracts import (
     SubproblemData,
 )
 from kbforge.errors import LikelihoodError
-from kbforge.kernel.binding import address
-from kbforge.kernel.clusters import NOT_TOLD, EncodedFragments, KernelClusters
+from kbforge.kernel.binding import NOT_TOLD, EncodedFragments, KernelClusters, address
 from kbforge.numerics import capacity_for, grown
 
 FragmentSource: TypeAlias = Callable[[], FragmentsByNumber]

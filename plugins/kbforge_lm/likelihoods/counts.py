@@ -30,8 +30,13 @@ from scipy.special import gammaln
 
 from kbforge.contracts import Fragment, unread_marginal
 from kbforge.contracts.likelihood import FloatArray, IntArray
-from kbforge.kernel.binding import FACTORS, address, kernel_library
-from kbforge.kernel.clusters import EncodedFragments, MergingClusters
+from kbforge.kernel.binding import (
+    FACTORS,
+    EncodedFragments,
+    MergingClusters,
+    address,
+    kernel_library,
+)
 from kbforge.numerics import capacity_for, grown
 
 _GRID = 2.0**34

@@ -41,8 +41,7 @@ from kbforge.contracts.likelihood import (
 )
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.indexes.projection import Projection
-from kbforge.kernel.binding import address, kernel_library
-from kbforge.kernel.clusters import EncodedFragments, KernelClusters
+from kbforge.kernel.binding import EncodedFragments, KernelClusters, address, kernel_library
 from kbforge.numerics import PRODUCT, capacity_for
 
 # squares of larger numbers could overflow and turn a probability into NaN

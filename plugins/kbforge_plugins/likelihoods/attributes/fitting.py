@@ -64,11 +64,11 @@ from kbforge.texts.kinds import (
     stated,
 )
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
-from kbforge_plugins.likelihoods.attributes.clusters import UrnClusters
 from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
     AttributeRates,
     Rates,
+    UrnClusters,
     components,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import (

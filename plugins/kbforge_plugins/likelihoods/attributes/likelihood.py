@@ -36,7 +36,6 @@ from kbforge.files.io import called, read_small
 from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import KeptReader, read_bundle, together
 from kbforge.texts.kinds import counts_of, counts_read, normalised
-from kbforge_plugins.likelihoods.attributes.clusters import UrnClusters
 from kbforge_plugins.likelihoods.attributes.fitting import (
     FittedAttributes,
     fit_unlabelled,
@@ -44,6 +43,7 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
 )
 from kbforge_plugins.likelihoods.attributes.urn import (
     Rates,
+    UrnClusters,
     rates_from_toml,
     rates_to_toml,
 )

@@ -44,8 +44,7 @@ from kbforge.contracts import (
 from kbforge.errors import ModelError, OtherModelError, UsageError, quoted
 from kbforge.files.io import read_small
 from kbforge.fit.description import UNREAD, PairOdds
-from kbforge.kernel.binding import address, kernel_library
-from kbforge.kernel.clusters import EncodedFragments, MergingClusters
+from kbforge.kernel.binding import EncodedFragments, MergingClusters, address, kernel_library
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
 from kbforge.numerics import starts_of
