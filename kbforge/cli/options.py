@@ -64,7 +64,7 @@ OF_A_RUN = {
     ),
     "defaults": Setting(
         "FOLDER",
-        "those that ship",
+        "the shipped ones",
         "Use your own default models, which kbforge lab train-default wrote.",
     ),
     "estimate": Setting(

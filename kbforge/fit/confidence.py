@@ -328,7 +328,7 @@ def _map(top: Record, name: str) -> MonotoneMap:
         table.only("largest", "claims", "reported", "calibrated")
         last = number == len(tables) - 1
         if last and "largest" in table:
-            raise table.wrong("largest", "nothing, for it is the last", "a number")
+            raise table.wrong("largest", "nothing, because it is the last", "a number")
         largest = math.inf if last else table.number("largest")
         before = bands[-1].largest if bands else 0.0
         if largest <= before:

@@ -42,7 +42,7 @@ def train_default(
         typer.Option(min=1, help="Resampled files per family.", show_default="each part's own"),
     ] = None,
 ) -> None:
-    """Train and test the pair model, the judge and the confidence maps that ship.
+    """Train and test the shipped pair model, judge and confidence maps.
 
     Each is trained on many files that are resampled from families of labelled data: once on all
     families, and once without each family, which then tests it. The output folder keeps what was

@@ -1,1 +1,1 @@
-"""Trains the models of the laboratory, and the default models that ship."""
+"""Trains the models of the laboratory, and the shipped default models."""

@@ -2,7 +2,7 @@
 
 `fit` is the loop of the language models on simulated clusters, `measure` the entropy of held-out
 clusters, which the loss cannot fall below, `publish` the bundle. While it runs, everything is in
-FOLDER.training. A recipe is one TOML file; `recipes/diffusion/` holds the ones that ship:
+FOLDER.training. A recipe is one TOML file; `recipes/diffusion/` has the shipped ones:
 
     description = "..."
     [circles]     # Circles; noise is what the density sees points blurred by

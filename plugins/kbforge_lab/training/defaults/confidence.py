@@ -1,4 +1,4 @@
-"""Trains the confidence maps that ship, on claims about many labelled files.
+"""Trains the shipped confidence maps, on claims about many labelled files.
 
     python -m kbforge_lab.training.defaults.confidence --data DATA --claims CLAIMS --out OUT
 

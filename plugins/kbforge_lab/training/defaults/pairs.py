@@ -5,7 +5,7 @@
 writes `pairs.safetensors`, and the same below `without/FAMILY`: a model for the fragments of a
 file, and one for those of tables that are linked. It prints the area under the curve and the log
 loss (nats a pair) of the models that have not seen a family; families that never train are judged
-by the models that ship.
+by the shipped models.
 
 Families weigh the same, and so do the files of a family. A model learns from the pairs of rows that
 it will be asked about: the candidates of the file, and each row with itself where several fragments
