@@ -87,7 +87,7 @@ class AttributeModel(ConjugateLikelihood):
 
     @property
     def _scored(self) -> UrnClusters:
-        """A table for L of sets, which was told of values."""
+        """A table that computes L of sets, with the values already encoded."""
         if self._scoring is None:
             self._scoring = self.live_clusters()
         return self._scoring
