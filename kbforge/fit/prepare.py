@@ -546,7 +546,7 @@ class _File:
 
     @cached_property
     def index(self) -> CandidateIndex:
-        """The likelihood, fitted to the file."""
+        """The index, fitted to the file."""
         index = Selective()
         if self._fitted_index is not None and index.like(self._fitted_index):
             return self._fitted_index
