@@ -106,7 +106,7 @@ def test_an_array_that_lacks_a_number_is_refused_and_leaves_the_model(name):
     arrays = {**KEPT.arrays, name: KEPT.arrays[name][..., :-1]}
     model = Pairs()
     before = model.dump().values
-    with pytest.raises(ModelError, match=r"kept is damaged: .*; kbforge refit fits it again"):
+    with pytest.raises(ModelError, match=r"state is damaged: .*; kbforge refit fits it again"):
         model.load(LearnedState(KEPT.values, arrays))
     assert model.dump().values == before
 
