@@ -218,8 +218,8 @@ class MinHash(HashedIndex):
         attributes: tuple[str, ...] = (),
         seed: int = 0,
     ) -> None:
-        require_least(self.name, 1, families=families, shared=shared)
-        require_least(self.name, 0, compared=compared, single=single, seed=seed)
+        require_least(1, f"index {self.name}: ", families=families, shared=shared)
+        require_least(0, f"index {self.name}: ", compared=compared, single=single, seed=seed)
         for name, value, most in (
             ("rows", rows, _MOST_ROWS),
             ("bands", bands, _MOST_KEYS),

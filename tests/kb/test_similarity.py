@@ -23,7 +23,9 @@ def made(seed, n, kept):
 
 
 def entities_of(block, fragments, estimate="map", most=None):
-    posterior = consensus(Posterior((block,), 0.0, len(block.fragments), 0), estimate)
+    posterior = Posterior((block,), 0.0, len(block.fragments), 0)
+    if estimate != "map":
+        posterior = consensus(posterior, estimate)
     return list(assemble_block(fragments, posterior, most))
 
 
