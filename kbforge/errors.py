@@ -70,7 +70,7 @@ def spelled(spelling: Spelling) -> Iterator[None]:
 
 
 class KBForgeError(Exception):
-    """An error with a sentence for the user."""
+    """An error with a message for the user."""
 
     exit_code = EXIT_ERROR
 

@@ -24,7 +24,7 @@ GRID = 2.0**34
 MOST_NATS = 2.0**29
 """This many nats are 2^63 units, which 64 bits cannot hold."""
 PRODUCT = 512
-"""Maximum factors of a product that cannot overflow."""
+"""Maximum number of factors of a product that cannot overflow."""
 _LOG_2 = math.log(2.0)
 _LEAST = 64
 

@@ -156,7 +156,7 @@ def draw_tree(
     ticks = np.linspace(0, 1, 6)
     axes.set_xticks(ticks, [f"{100 * (1 - tick):.0f} %" for tick in ticks])
     axes.set_xlim(1.02, -0.02)
-    axes.set_xlabel(f"probability of being one entity ({kind} of pairs); a colour an entity")
+    axes.set_xlabel(f"probability of being one entity ({kind} of pairs); one colour per entity")
     axes.grid(axis="y", visible=False)
     axes.spines["left"].set_color(FAINT)
     return figure

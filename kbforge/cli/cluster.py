@@ -128,13 +128,13 @@ def cluster(
     if into is not None:
         if options.is_given(context, "output"):
             raise UsageError(
-                "--into and -o exclude each other: kbforge export STORE -o FILE writes what a "
+                "--into and -o cannot be combined: kbforge export STORE -o FILE writes what a "
                 "store has"
             )
         _take_in(context, into, choices, inputs, _on_duplicate(**of_store))
         return
     if of_store:
-        raise UsageError("--set store.on-duplicate goes with --into")
+        raise UsageError("--set store.on-duplicate requires --into")
     require_json_lines(
         output,
         "a knowledge base is",

@@ -215,7 +215,7 @@ class Bar:
 def progress(*columns: str, total: float | None, description: str) -> Iterator[Bar]:
     """A progress bar on a terminal; a plain line every ten seconds elsewhere.
 
-    Columns are texts with `{task.fields[...]}` placeholders, shown on a line below the bar.
+    Columns are text with `{task.fields[...]}` placeholders, shown on a line below the bar.
     """
     console = stderr()
     if not console.is_terminal:
@@ -356,7 +356,7 @@ def speed(done: int, seconds: float, unit: str) -> str:
 
 
 def time_left(measured: int, done: int, total: int | None, seconds: float) -> float:
-    """Seconds left at the speed of the measured units, which took `seconds`; 0 if unknown."""
+    """Seconds left at the rate of the measured units, which took `seconds`; 0 if unknown."""
     if total is None or measured < _ENOUGH or seconds < _SECONDS_TO_TELL:
         return 0.0
     return seconds / measured * (total - done)

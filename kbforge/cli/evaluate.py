@@ -100,7 +100,7 @@ def evaluate(
         return
     others = [name for name in context.params if name not in (*_ALWAYS, *_OF_A_KB)]
     if (named := options.first_given(context, others)) is not None:
-        raise UsageError(f"{named} goes with --reliability")
+        raise UsageError(f"{named} requires --reliability")
     if gold is None:
         raise UsageError("expected a knowledge base and its labelled fragments, or --reliability")
     _score(context, kb, gold)
@@ -299,7 +299,7 @@ _OF_A_MAP = (*options.OF_CLUSTERING, "calibration")
 
 
 @calibrate_app.command(
-    epilog=options.names_listed(_OF_A_MAP) + " calibration goes with --confidence."
+    epilog=options.names_listed(_OF_A_MAP) + " calibration requires --confidence."
 )
 def calibrate(
     context: typer.Context,
@@ -388,7 +388,7 @@ def calibrate(
         raise UsageError(
             f"{named} is for choosing alpha, and --confidence fits a map; choose one"
             if confidence
-            else f"{named} goes with --confidence"
+            else f"{named} requires --confidence"
         )
     if confidence:
         _fit(context, fragments, output, as_json)

@@ -29,7 +29,7 @@ def export(
         option(
             "--format",
             "Format, such as jsonl or wide (see below).",
-            show_default="by the ending of -o, else jsonl",
+            show_default="by the extension of -o, else jsonl",
         ),
     ] = None,
     fragments: Annotated[
@@ -64,7 +64,7 @@ def export(
 ) -> None:
     """Write a knowledge base in another format.
 
-    The ending of -o chooses the format, unless --format names it.
+    The extension of -o chooses the format, unless --format names it.
 
     Examples:
 

@@ -79,8 +79,8 @@ def link(
     """Find the records that tables have in common, one to one.
 
     Each table lists an entity at most once, so a record has at most one partner in another table. A
-    table is named after its file, without the ending. If tables share ids, the table's name is put
-    before every id (table:id). For one file, kbforge cluster --link source does the same.
+    table is named after its file, without the extension. If tables share ids, the table's name is
+    put before every id (table:id). For one file, kbforge cluster --link source does the same.
 
     With --against, any number of records of a single table may belong to a known entity. NAME joins
     the names of the tables: abt-buy.kb.jsonl for abt.csv and buy.csv.
@@ -115,7 +115,7 @@ def link(
         raise UsageError("--json and -o - both write to standard output; choose one")
     require_against(against, tables[0])
     if all_known and against is None:
-        raise UsageError("--all-known is of an authority: expected --against AUTHORITY, got none")
+        raise UsageError("--all-known needs an authority: expected --against AUTHORITY, got none")
     choices = options.choices_of(context)
     if against is None:
         choices = one_to_one(choices)

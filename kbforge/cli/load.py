@@ -25,7 +25,7 @@ def load(
         typer.Argument(
             metavar="[SOURCE] FILE",
             help="Files, or folders of a graph; - for standard input. Name the source first if "
-            "the endings do not imply it.",
+            "the extensions do not imply it.",
         ),
     ],
     output: Annotated[
@@ -90,8 +90,8 @@ def load(
 ) -> None:
     """Read fragments from files of any known format.
 
-    The file endings choose the source: .csv, .tsv, .xlsx, .jsonl, .json, .parquet, .spacy, .nt and
-    those of plugins, also before .gz, .bz2 or .zst. A first argument that names a source is the
+    The file extensions choose the source: .csv, .tsv, .xlsx, .jsonl, .json, .parquet, .spacy, .nt
+    and those of plugins, even before .gz, .bz2 or .zst. A first argument that names a source is the
     source, even if a file has that name. The delimiter and encoding of a csv file are detected, and
     a note names them.
 

@@ -146,7 +146,7 @@ def _checked(command: Any, plugin: Plugin) -> Any:
 
 @contextlib.contextmanager
 def _ended_in_words() -> Iterator[None]:
-    """End with a sentence after an interrupt, and without an error after a closed pipe."""
+    """End with a message after an interrupt, and without an error after a closed pipe."""
     try:
         yield
     except KeyboardInterrupt:

@@ -36,12 +36,12 @@ OF_A_RUN = {
         "split-smc",
         "Clustering algorithm: split-smc, smc, greedy or a plugin's.",
     ),
-    "particles": Setting("N", "the clusterer's", "Maximum particles per subproblem."),
+    "particles": Setting("N", "the clusterer's", "Maximum number of particles per subproblem."),
     "surrogate": Setting(
         "NAME", "the likelihood's", "Fast likelihood that proposes clusters for a slow one."
     ),
     "max-evals": Setting(
-        "N", "the clusterer's", "Maximum joins that the surrogate proposes per step."
+        "N", "the clusterer's", "Maximum number of joins that the surrogate proposes per step."
     ),
     "index": Setting(
         "NAME",
@@ -155,7 +155,7 @@ Answers: TypeAlias = Annotated[
 Fragments: TypeAlias = Annotated[
     str,
     typer.Argument(
-        help="Fragments, JSON lines; or a table: .csv, .tsv, .xlsx, .parquet, or another ending "
+        help="Fragments, JSON lines; or a table: .csv, .tsv, .xlsx, .parquet, or another extension "
         "that kbforge load knows; - for standard input."
     ),
 ]

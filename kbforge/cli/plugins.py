@@ -19,7 +19,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 @app.callback()
 def plugins() -> None:
-    """List and describe the installed plugins; begin a new one."""
+    """List and describe the installed plugins; create a new one."""
 
 
 @app.command("list")
@@ -110,7 +110,7 @@ def new_plugin(
         option("--output", "-o", "The new folder.", show_default="kbforge-NAME"),
     ] = None,
 ) -> None:
-    """Begin a plugin: write your own distribution, whose tests pass.
+    """Create a plugin: a distribution of your own whose tests pass.
 
     The folder holds one module, its tests, pyproject.toml and README.md. The module is a small
     working example; change it into your plugin.

@@ -177,7 +177,7 @@ def _texts(values: Sequence[object], where: str) -> tuple[str, ...]:
     """Values in the form of command-line arguments."""
     for value in values:
         if not isinstance(value, Option) or "\0" in str(value):
-            raise UsageError(f"{where}: expected texts or numbers, got {quoted(value)}")
+            raise UsageError(f"{where}: expected strings or numbers, got {quoted(value)}")
     return tuple(str(v).lower() if isinstance(v, bool) else str(v) for v in values)
 
 
@@ -290,7 +290,7 @@ def run_pipeline(
     `force` runs every selected step. A step that fails ends the run; the next run continues there.
 
     Raises:
-        UsageError: the file cannot run as written; nothing has run then.
+        UsageError: the file cannot run as written; nothing has run.
         KBForgeError: a step failed; it is named, and the exit code is that of its verb.
 
     """
@@ -326,7 +326,7 @@ def _chosen(
     steps: Sequence[PipelineStep], file: str, first: str, only: str
 ) -> Sequence[PipelineStep]:
     if first and only:
-        raise UsageError("--from and --only exclude each other")
+        raise UsageError("--from and --only cannot be combined")
     names = [step.name for step in steps]
     wanted = first or only
     if not wanted:

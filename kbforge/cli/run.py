@@ -46,8 +46,8 @@ def run(
 
     A step is a verb with its arguments and options. It runs if it has not succeeded yet, if its
     options, an input file or the program changed, or if its output is missing or was modified. A
-    skipped step repeats what it printed. A step that fails ends the run; the next run continues
-    there.
+    skipped step prints its earlier output again. A step that fails ends the run; the next run
+    continues there.
 
     Examples:
 

@@ -105,11 +105,11 @@ def show(
     unused = _OF_ENTITIES if similarity else _OF_PAIRS
     if (named := options.first_given(context, unused)) is not None:
         raise UsageError(
-            f"{named} and --similarity exclude each other"
+            f"{named} and --similarity cannot be combined"
             if similarity
-            else "ids of fragments go with --similarity; --id and --fragment show an entity"
+            else "ids of fragments require --similarity; --id and --fragment show an entity"
             if named in ("FIRST", "SECOND")
-            else f"{named} goes with --similarity"
+            else f"{named} requires --similarity"
         )
     if not similarity:
         _show_entities(kb, entity_id, fragment_id, top, ambiguous, fragments, as_json)
@@ -135,7 +135,7 @@ def _show_entities(
     from kbforge.kb.show import show as print_entities
 
     if entity_id is not None and fragment_id is not None:
-        raise UsageError("--id and --fragment exclude each other")
+        raise UsageError("--id and --fragment cannot be combined")
     if kb == fragments == "-":
         raise UsageError("only one of KB and --fragments can be standard input")
     choosing = EntitySelector(kb)
@@ -305,7 +305,7 @@ def explain(
         raise UsageError("give --fragment for one explanation or --output for all of them")
     if output is not None:
         if as_json:
-            raise UsageError("--json goes with --fragment; --output writes JSON lines")
+            raise UsageError("--json requires --fragment; --output writes JSON lines")
         require_apart(output, [kb, *options.files_of(settings, likelihood)])
         require_writable(output)
     choices = options.choices_of(context, ["calibration"], ["likelihood"])

@@ -205,7 +205,7 @@ def check(
     """Verify every page, index and row of a store.
 
     It also reports data missing from the file, for example because the file was copied without its
-    log while a program wrote to it. The exit code is 1 if anything is damaged or missing.
+    log while a program was writing to it. The exit code is 1 if anything is damaged or missing.
 
     Examples:
 
@@ -445,7 +445,7 @@ def refit(
         _search(store, fragments, passes, as_json)
         return
     if (named := options.first_given(context, ("fragments", "passes"))) is not None:
-        raise UsageError(f"{named} goes with --search")
+        raise UsageError(f"{named} requires --search")
     from kbforge.jobs.refit import refit as run
 
     with console.progress(total=None, description="weighing") as bar:

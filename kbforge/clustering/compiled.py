@@ -591,7 +591,7 @@ def _small(number: int) -> int:
 
 
 _AT_ONCE = 20_000
-"""Maximum subproblems copied at once, because each copy exists twice for a moment."""
+"""Maximum number of subproblems copied at once, because each copy exists twice for a moment."""
 
 
 def _led(out: binding.CKeyFamilies) -> dict[int, KeyFamilies]:

@@ -167,7 +167,7 @@ def joined(
 def rests_of(
     rows: Sequence[Row], taken: Collection[int], term: Mapping[Cluster, float]
 ) -> tuple[list[Row], FloatArray]:
-    """Of the rows that group the taken fragments by themselves: these rows without them, and
+    """The rows that group the taken fragments by themselves, without these fragments, and
     values."""
     wanted = set(taken)
     rests = []

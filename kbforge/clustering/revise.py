@@ -101,10 +101,10 @@ def clustered_again(state: SessionState, order: Sequence[int]) -> Rerun:
 
 
 MOST_TAKEN = 300
-"""Maximum fragments that a step clusters again, to bound its cost."""
+"""Maximum number of fragments that a step clusters again, to bound its cost."""
 
 MOST_NEIGHBOURS = 3
-"""Maximum neighbouring clusters per step."""
+"""Maximum number of neighbouring clusters per step."""
 
 LEAST_GAIN = 1e-9
 """Nats: smaller differences are rounding."""
@@ -504,7 +504,7 @@ def exchanged(state: SessionState, after_step: Callable[[], None]) -> tuple[int,
     """Exchange fragments between clusters until nothing is gained; returns steps, changes, gain.
 
     The gain is in the log of the summed target densities. `after_step` is called after every step,
-    and may raise to end the exchange; nothing has changed then.
+    and may raise to end the exchange; nothing has changed in that case.
     """
     grouping = _Grouping(state)
     steps = _climb(grouping, after_step)

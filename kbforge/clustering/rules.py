@@ -155,7 +155,7 @@ Weights: TypeAlias = Literal["target", "marginal"]
 stored support, or the sum over the particles that contained it, as published."""
 
 WAVE = 32
-"""Enough for batches that keep a processor busy; with more, more sets are in vain."""
+"""Enough for batches that keep a processor busy; with more, more sets are wasted."""
 
 FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
 """Indexed by the number of subproblems involved."""

@@ -3,10 +3,10 @@
 A black box scores whole sets, each distinct content once, through a cache (`ScoreCache`), so sets
 of later fragments can be scored ahead (`LookAhead`).
 
-*The cache* scores each distinct content of a set once. Two sets with equal content (as multisets of
-canonical fragments) share one evaluation, whatever the fragments and the algorithm. A cache is
-itself a likelihood: runs that share an instance share their scores. A score never changes, so a
-noisy likelihood returns the same score to all of them.
+*The cache* has each distinct content of a set scored once. Two sets with equal content (as
+multisets of canonical fragments) share one evaluation, whatever the fragments and the algorithm. A
+cache is itself a likelihood: runs that share an instance share their scores. A score never changes,
+so a noisy likelihood returns the same score to all of them.
 
 This is the only cache that clusterers use. It lasts as long as its runs and keeps every score that
 a step may still need. A slow likelihood may cache scores itself, up to a number of bytes, as `gpt`
@@ -22,7 +22,7 @@ same, bit for bit, if a score does not depend on the rest of the batch.
 A fragment waits if an earlier one will probably change what it is compared with. If that happens
 unexpectedly, it is proposed again when a step next needs scores. A failure during look-ahead is not
 reported, because the fragment's own step fails again; look-ahead then pauses for one wave. Waves
-get shorter if many sets are in vain (no step used them) or if nearly every step needs scores.
+get shorter if many sets are wasted (no step used them) or if nearly every step needs scores.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ _WAITING = 0.03
 """A fragment waits if more than this share of its clusters will probably change."""
 _MUCH = 0.3
 _LITTLE = 0.15
-"""Above the first share of sets in vain, waves get half as long; below the second, they may get
+"""Above the first share of wasted sets, waves get half as long; below the second, they may get
 longer."""
 _NO_USE = 0.75
 """They also get half as long if more than this share of steps needs scores."""

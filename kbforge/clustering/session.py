@@ -43,7 +43,7 @@ from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.kernel.binding import KernelClusters
 
 _AT_ONCE = 512
-"""Maximum fragments that are read ahead."""
+"""Maximum number of fragments that are read ahead."""
 
 
 class _Batch(NamedTuple):

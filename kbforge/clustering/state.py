@@ -58,7 +58,7 @@ from kbforge.kernel.binding import KernelClusters, kernel_library
 _WINDOW = 64
 """How many numbers to search for the first fragment at once; doubled until one is found."""
 _AT_ONCE = 10_000
-"""Maximum pages fetched together."""
+"""Maximum number of pages fetched together."""
 _SEVERAL = -1
 
 
@@ -543,25 +543,25 @@ def require_same(
     """Refuse to continue from a session that does not match.
 
     Raises:
-        UsageError: the totals are of a session with other settings, other constraints than the spec
-            demands, or another kind of random numbers; the message calls them `source`.
+        UsageError: the totals are of a session with different settings, constraints or kind of
+            random numbers; the message calls them `source`.
     """
     for name, value in settings.items():
         if totals.settings.get(name) != value:
             raise UsageError(
                 f"{source} of a session with {name} {quoted(totals.settings.get(name))}, "
-                f"this one has {quoted(value)}"
+                f"but this one has {quoted(value)}"
             )
     kind = type(rng.bit_generator).__name__
     if totals.rng.get("bit_generator") != kind:
         raise UsageError(
             f"{source} of random numbers by {quoted(totals.rng.get('bit_generator'))}, "
-            f"these are by {kind}"
+            f"but these are by {kind}"
         )
     wanted, held = spec.constraints, totals.constraints
     # decisions may have been made since; the rules of the whole stay
     if wanted and wanted not in (held, replace(held, decisions=())):
-        raise UsageError(f"{source} of a session with other constraints")
+        raise UsageError(f"{source} of a session with different constraints")
 
 
 def numbers_in(pages: Sequence[SubproblemData]) -> list[int]:

@@ -78,7 +78,7 @@ class ClusterScorer(ABC):
     def add(
         self, fragments: Sequence[Fragment], records: EncodedBatch, k: int, apart: bool = False
     ) -> StepResult | None:
-        """Add the k-th fragment; None, and no change, if its keys lead outside memory.
+        """Add the k-th fragment; None, and no change, if its keys lead to what is not in memory.
 
         `apart` gives it its own subproblem, even if it could join another.
 
@@ -91,7 +91,7 @@ class ClusterScorer(ABC):
     def rivals(
         self, number: int, fragment: Fragment, records: EncodedBatch, k: int, lone: bool
     ) -> Rivals | None:
-        """Other places for an added fragment; None if its keys lead outside memory.
+        """Other places for an added fragment; None if its keys lead to what is not in memory.
 
         `lone` says whether a fragment alone in its cluster can have other places.
         """
@@ -494,7 +494,7 @@ class BlackBoxTable(ClusterScorer):
         return step
 
     def coming(self, number: int, x: Fragment, records: EncodedBatch) -> StepDemand | None:
-        """What a step with a fragment needs; None if its keys lead outside memory."""
+        """What a step with a fragment needs; None if its keys lead to what is not in memory."""
         content = self.sets.cache.number(x)
         found = self._proposed(number, x, records, 0)
         if found is None:
@@ -515,7 +515,7 @@ class BlackBoxTable(ClusterScorer):
     ) -> tuple[IntArray, int | None] | None:
         """The clusters to score, ascending, and the subproblem of a surrogate's heaviest join.
 
-        None if the keys lead outside memory.
+        None if the keys lead to what is not in memory.
         """
         slots = self._run.look_up(number, records.keys_of(k))
         if slots is None or self.surrogate is None:

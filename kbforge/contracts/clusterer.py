@@ -250,9 +250,9 @@ class Session(Protocol):
         removed id may be added again, and gets a new number.
 
         Raises:
-            UsageError: an id that no fragment has, or several have; nothing has changed then.
+            UsageError: an id that no fragment has, or several have; nothing has changed.
             LikelihoodError: the likelihood fails on the rest of a cluster, or no grouping of the
-                rest is possible; nothing has changed then.
+                rest is possible; nothing has changed.
 
         """
         ...
@@ -306,9 +306,9 @@ class Session(Protocol):
         merged, and the fragments of their clusters are removed and clustered again.
 
         Raises:
-            ContradictionError: not all decisions can hold; nothing has changed then. The message
+            ContradictionError: not all decisions can hold; nothing has changed. The message
                 names those that cause it.
-            LikelihoodError: no grouping that satisfies them is possible; nothing has changed then.
+            LikelihoodError: no grouping that satisfies them is possible; nothing has changed.
 
         """
         ...
@@ -317,7 +317,7 @@ class Session(Protocol):
         """Drop these decisions, and cluster again the fragments that they affected.
 
         The state differs from that of a session without them; a snapshot from before restores that.
-        Raises a UsageError if one of them is not in force; nothing has changed then.
+        Raises a UsageError if one of them is not in force; nothing has changed.
         """
         ...
 
@@ -524,7 +524,7 @@ class ModelSpec:
 _OFTEN = 0.05
 """Maximum seconds between calls to a progress bar."""
 _MOST_AT_ONCE = 4096
-"""Maximum fragments that are added at once."""
+"""Maximum number of fragments that are added at once."""
 
 
 class Clusterer(ABC):
@@ -599,8 +599,8 @@ class OnlineClusterer(Clusterer):
                 is needed.
 
         Raises:
-            UsageError: the snapshot or the pages are of a session with other settings, or both are
-                given.
+            UsageError: the snapshot or the pages are of a session with different settings, or both
+                are given.
 
         """
 

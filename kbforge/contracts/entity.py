@@ -257,8 +257,9 @@ class Exporter(ABC):
     """A writer of one format. The constructor's parameters are its options.
 
     Attributes:
-        endings: of files in this format, such as ".csv": `kbforge export -o out.csv` uses the
-            exporter that states the ending. Leave out an ending that an earlier format states.
+        endings: extensions of files in this format, such as ".csv": `kbforge export -o out.csv`
+            uses the exporter that declares the extension. Leave out an extension that an earlier
+            format declares.
         notes: sentences for the user about the last export.
         n_rows: rows of the last export if it writes a table, otherwise None.
 

@@ -117,7 +117,7 @@ class Fragment:
 
     @classmethod
     def from_json(cls, record: object, where: str, shared: Shared | None = None) -> Fragment:
-        """Check one parsed JSON value and make a fragment of it; `where` is `file:line`.
+        """Check one parsed JSON value and turn it into a fragment; `where` is `file:line`.
 
         Raises a BadRecord at the first law that the record breaks.
         """
@@ -319,8 +319,8 @@ class Source(ABC):
         counts: how many records each documented rule filtered or repaired, by the rule's name.
         taken: a sentence per complete input about what was detected: its delimiter, encoding, rows
             and columns.
-        endings: of files that it reads, such as ".csv": `kbforge load people.csv` uses the source
-            that states the ending.
+        endings: extensions of files that it reads, such as ".csv": `kbforge load people.csv` uses
+            the source that declares the extension.
 
     """
 

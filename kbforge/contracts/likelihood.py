@@ -111,7 +111,7 @@ def _require_stated(cls: type, base: type, ability: str, *methods: str) -> None:
             raise TypeError(f"{cls.__name__} states {ability} = True; define {lacking}")
     elif own:
         raise TypeError(
-            f"{cls.__name__} defines {', '.join(own)}; state the ability: {ability} = True"
+            f"{cls.__name__} defines {', '.join(own)}; declare the ability: {ability} = True"
         )
 
 

@@ -74,7 +74,7 @@ class Scores:
 
 
 def compare(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Scores:
-    """Score `predicted` against `gold`, one label an item and at least one item, in O(n log n)."""
+    """Score `predicted` against `gold`, one label per item and at least one item, in O(n log n)."""
     if len(predicted) != len(gold):
         raise ValueError(f"{len(predicted)} predicted labels for {len(gold)} gold labels")
     if not predicted:

@@ -181,7 +181,7 @@ class AnswerFile:
             return
         if not free:
             raise OutputError(
-                f"cannot write {quoted(self.path, 400)}: another kbforge review is writing it"
+                f"cannot write {quoted(self.path, 400)}: another kbforge review is writing to it"
             )
 
     @contextlib.contextmanager

@@ -166,7 +166,7 @@ class ArrowTable:
 
     Args:
         columns: their names.
-        rows: with one cell per column: texts, numbers, or None.
+        rows: with one cell per column: text, numbers, or None.
         numbers: columns that are floating-point numbers even if they are empty.
 
     """

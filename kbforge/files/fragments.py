@@ -1,7 +1,7 @@
 """Files of fragments: reads them one at a time, checks ids, and sets bad records aside.
 
 Every verb writes and reads JSON lines, including the REBEL/KeBAB shape (`Fragment.from_json`), and
-reads other formats, such as tables, by their file ending. A bad record is passed to `on_bad` and
+reads other formats, such as tables, by their file extension. A bad record is passed to `on_bad` and
 affects no other. The quarantine has one JSON object `where, reason, raw` per line.
 """
 
@@ -173,8 +173,8 @@ def read_fragments(
     """The fragments of a file, one at a time; every verb reads fragments with this.
 
     The file has JSON lines of fragments, plain or compressed ("-" is standard input), with any or
-    no ending; or another format, which a source reads by its ending, as in `kbforge load`. Memory
-    grows only by the digests that prove the ids unique.
+    no extension; or another format, which a source recognises by its extension, as in `kbforge
+    load`. Memory grows only by the digests that prove the ids unique.
 
     Args:
         path: of the file.
@@ -215,7 +215,7 @@ def _source_of(path: str, options: Mapping[str, object]) -> str | None:
         if options:
             raise UsageError(
                 f"{min(options)}: standard input has fragments, and only tables have columns; "
-                "kbforge load SOURCE - makes fragments of a table"
+                "kbforge load SOURCE - turns a table into fragments"
             )
         return None
     if options:

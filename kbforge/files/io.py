@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MOST_BLANK = 100_000
-"""Maximum blank lines in a row, because a compressed file of a kilobyte may have billions."""
+"""Maximum number of blank lines in a row: a compressed file of a kilobyte may have billions."""
 MOST_SKIPPED = 256 * 1024 * 1024
-"""Maximum bytes of an endless record to skip in search of the next one."""
+"""Maximum number of bytes of an endless record to skip in search of the next one."""
 _SURELY_SMALL = 1 << 25
 _MOST_TIMES = 100  # how often larger a file is unpacked that is read at once, if it is not small
 _ZSTD_STEP = 4096

@@ -64,12 +64,12 @@ KINDS: Mapping[str, FileKind] = {
     ),
     "quarantine": FileKind("records that kbforge load set aside"),
     "changes": FileKind("changes, as kbforge changes writes"),
-    "table": FileKind("a table", "kbforge load csv {path} -o {stem}.jsonl makes fragments of it"),
+    "table": FileKind("a table", "kbforge load csv {path} -o {stem}.jsonl turns it into fragments"),
     "parquet": FileKind(
-        "a Parquet table", "kbforge load parquet {path} -o {stem}.jsonl makes fragments of it"
+        "a Parquet table", "kbforge load parquet {path} -o {stem}.jsonl turns it into fragments"
     ),
     "spreadsheet": FileKind(
-        "a spreadsheet", "kbforge load xlsx {path} -o {stem}.jsonl makes fragments of it"
+        "a spreadsheet", "kbforge load xlsx {path} -o {stem}.jsonl turns it into fragments"
     ),
     "calibration": FileKind(
         "a calibration file", "kbforge cluster FRAGMENTS --set calibration={path} reads it"
@@ -83,25 +83,25 @@ KINDS: Mapping[str, FileKind] = {
     "folder": FileKind("a folder"),
     "array": FileKind(
         "one JSON array",
-        "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl makes fragments of it",
+        "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl turns it into fragments",
     ),
     "object": FileKind(
         "one JSON object over several lines", "jq -c . {path} writes it on one line"
     ),
     "objects": FileKind(
         "JSON objects that are not fragments",
-        "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl makes fragments of them",
+        "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl turns them into fragments",
     ),
     "spacy": FileKind(
         "documents of spaCy",
-        "kbforge load spacy {path} -o {stem}.fragments.jsonl makes fragments of them",
+        "kbforge load spacy {path} -o {stem}.fragments.jsonl turns them into fragments",
     ),
     "triples": FileKind(
-        "triples", "kbforge load triples {path} -o {stem}.fragments.jsonl makes fragments of them"
+        "triples", "kbforge load triples {path} -o {stem}.fragments.jsonl turns them into fragments"
     ),
     "wikidata": FileKind(
         "entities of Wikidata",
-        "kbforge load wikidata {path} -o {stem}.fragments.jsonl makes fragments of them",
+        "kbforge load wikidata {path} -o {stem}.fragments.jsonl turns them into fragments",
     ),
     "toml": FileKind("another TOML file"),
     "empty": FileKind("an empty file"),

@@ -61,7 +61,7 @@ for the data that it was fitted on; on other data the same report is true far mo
 often. So these maps also read the features of `kbforge.fit.features`. They were fitted on many
 families of data with equal weights.
 
-The trees never descend in the reported log odds, all else equal. Within a subproblem claims keep
+The trees never decrease in the reported log odds, all else equal. Within a subproblem claims keep
 the order of their reports: if the trees reverse it, both get their mean. On new kinds of data the
 trees err by file: all claims of a file are true more often, or less often, than predicted. The
 report also errs by file, but seldom in the same direction, so the result is a mean of the two. The

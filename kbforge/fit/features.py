@@ -1,12 +1,12 @@
 """Features of an entity that a confidence map reads besides its reported probability.
 
-No label is read. From the fragments come an entity's numbers of fragments and names, whether
-another entity has its name, the similarity of the nearest other name, and whether other values
-agree inside and with that neighbour. From a model of pairs come, for an *entity*, the certainty of
-the pairs inside, the strength of the best rival outside, and the probability that all inside and
-none outside belong; for a *pair*, its log odds, those of the best others of its two rows, and those
-through a third row. From the judge comes the share of groupings with the same cluster or pair.
-Unknown values are NaN, which the trees treat as missing.
+No label is read. The fragments give an entity's numbers of fragments and names, whether another
+entity has its name, the similarity of the nearest other name, and whether other values agree inside
+and with that neighbour. A model of pairs gives, for an *entity*, the certainty of the pairs inside,
+the strength of the best rival outside, and the probability that all inside and none outside belong;
+for a *pair*, its log odds, those of the best others of its two rows, and those through a third row.
+The judge gives the share of groupings with the same cluster or pair. Unknown values are NaN, which
+the trees treat as missing.
 """
 
 from __future__ import annotations

@@ -315,7 +315,7 @@ def _note_other_likelihood(choices: RunOptions, named: Calibration, notes: list[
         )
     elif dict(named.options) != {k: str(v) for k, v in options.items()}:
         notes.append(
-            f"{choices.calibration} was made with other options of the likelihood: "
+            f"{choices.calibration} was made with different options of the likelihood: "
             f"{_listed(named.options)} there, {_listed(options)} here"
         )
 
@@ -390,7 +390,7 @@ class Chooser:
     If fragments are linked (`link`), the model of pairs compares those of different tables, with
     its own alpha, because the judge was not trained on one-to-one groupings. It does the same if
     `tables` allows it, the file's sources are tables, and the model finds them to be one to one.
-    Then records of one table may still be one entity, but only if they state the same, or are
+    Then records of the same table may still be one entity, but only if they state the same, or are
     similar to several records of other tables.
     """
 

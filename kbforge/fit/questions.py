@@ -447,10 +447,10 @@ class GroupingQueue:
 
 
 MOST = 96
-"""Maximum parts of a subproblem to ask about; their pairs with all particles take 4 MB."""
+"""Maximum number of a subproblem's parts to ask about; their pairs with all particles take 4 MB."""
 
 MOST_PARTICLES = 100
-"""Maximum particles to compare, the heaviest."""
+"""Maximum number of particles to compare, the heaviest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -576,7 +576,7 @@ def information(believed: FloatArray, error: float) -> FloatArray:
 
 
 MOST_EACH = 16
-"""Maximum cached questions about a subproblem; its answer brings others."""
+"""Maximum number of cached questions about a subproblem; its answer brings others."""
 
 _SLOPE_SPREAD = 0.5  # sd of w_1
 _LEAST = 1e-3  # what is reported is no surer

@@ -36,7 +36,7 @@ from kbforge.fit.prepare import prepare
 from kbforge.fit.questions import CandidatePair, GroupingQueue, PairQuestion, PosteriorQueue
 
 MOST_OTHERS = 4
-"""Maximum other fragments of a cluster shown as evidence."""
+"""Maximum number of other fragments of a cluster shown as evidence."""
 
 _MOST_COMPARED = 100
 
@@ -102,7 +102,7 @@ class Review(ABC, Generic[Q]):
         """Store an answer; None is "unknown".
 
         Raises:
-            OutputError: it cannot be written; nothing has changed then.
+            OutputError: it cannot be written; nothing has changed.
             ContradictionError: it contradicts decisions; the question is skipped.
             LikelihoodError: no grouping that satisfies it is possible; the question is skipped.
 
@@ -116,7 +116,7 @@ class Review(ABC, Generic[Q]):
         The next question is then the same again.
 
         Raises:
-            OutputError: it cannot be written; nothing has changed then.
+            OutputError: it cannot be written; nothing has changed.
 
         """
         if not self._said:
@@ -202,7 +202,8 @@ def without_label(fragment: Fragment) -> dict[str, Any]:
 class PosteriorReview(Review[PairQuestion]):
     """Questions about a clustering; answers take effect at once.
 
-    The spec's likelihood explains, the queue finds the questions, also about `subproblems`.
+    The spec's likelihood explains; the queue finds the questions, including those about
+    `subproblems`.
     """
 
     _queue: PosteriorQueue
@@ -227,8 +228,8 @@ class PosteriorReview(Review[PairQuestion]):
         """Apply an answer as a decision and store it; returns what changed.
 
         Raises:
-            ContradictionError: it contradicts others; nothing has changed then.
-            LikelihoodError: no grouping that satisfies it is possible; nothing has changed then.
+            ContradictionError: it contradicts others; nothing has changed.
+            LikelihoodError: no grouping that satisfies it is possible; nothing has changed.
 
         """
 

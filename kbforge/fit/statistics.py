@@ -8,9 +8,9 @@ names and with the other groupings. They measure which similar pairs it joins or
 whether attributes agree inside clusters more often than among near misses: separate pairs that
 share something. A statistic without any counts is missing (NaN).
 
-A model of pairs gives the probability that two fragments are one entity. From these follow the
-expected B-cubed precision and recall of a grouping, fragment by fragment (Bagga and Baldwin, 1998,
-with probabilities for counts).
+A model of pairs gives the probability that two fragments are one entity. These probabilities
+give the expected B-cubed precision and recall of a grouping, fragment by fragment (Bagga and
+Baldwin, 1998, with probabilities for counts).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ Said: TypeAlias = tuple[str, str]
 """An attribute and a value of it."""
 
 MOST_VALUES = 64
-"""Maximum values that are read per attribute, the first ones."""
+"""Maximum number of values that are read per attribute, the first ones."""
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

@@ -194,7 +194,7 @@ def load(
     Args:
         inputs: paths; "-" is standard input.
         source: the format: "jsonl", "csv", "xlsx", "parquet", "rebel", "tweetnerd", "hf" or a
-            plugin's; None uses the ending of the inputs.
+            plugin's; None uses the extension of the inputs.
         limit: read no more than this many fragments.
         on_bad: called with the error and the bytes of a bad record; the default raises the error.
         options: of the source, such as `id="key"` for a table.
@@ -263,7 +263,7 @@ def link(
     all_known: bool = False,
     **chosen: Unpack[ClusterKeywords],
 ) -> chain.KnowledgeBase:
-    """Link tables: no entity has two records of one table. `kb.links` lists each record.
+    """Link tables: no entity has two records from the same table. `kb.links` lists each record.
 
     Args:
         tables: two or more, each in a form that `cluster` accepts, or one dictionary of them by
@@ -277,8 +277,8 @@ def link(
             and a record uses the first that it has.
 
     Raises:
-        KBForgeError: as `cluster`; or fewer than two tables, two of one name, or a table that has
-            no attribute in common with another one.
+        KBForgeError: as `cluster`; or fewer than two tables, two with the same name, or a table
+            that has no attribute in common with another one.
 
     """
     if against is not None:
@@ -358,7 +358,7 @@ def update(
 
     Raises:
         UsageError: choices that differ from the store's, or a stored id with different content;
-            nothing was added then.
+            nothing was added.
         KBForgeError: the store cannot be written.
         LikelihoodError: the likelihood failed on a fragment; those before it were added.
 
@@ -519,7 +519,7 @@ def export(
     Args:
         entities: a knowledge base.
         output: path of a file, or of a folder for a format of several; "-" is standard output.
-        format: "jsonl", "csv" or a plugin's; None uses the ending of the output.
+        format: "jsonl", "csv" or a plugin's; None uses the extension of the output.
         fragments: the clustered ones; adds sources and metadata to formats that have them.
         policy: golden records: "most-stated", "latest", "longest", "all", or a TOML file; None
             keeps all values.

@@ -368,7 +368,7 @@ def _first_values(entity: Entity) -> str:
 
 
 def partial_name(output: str) -> str:
-    """The file of an interrupted run: OUTPUT.partial, with the ending for compression."""
+    """The file of an interrupted run: OUTPUT.partial, with the extension for compression."""
     plain = output.removesuffix(".gz")
     return f"{plain}.partial{output[len(plain) :]}"
 
@@ -397,7 +397,7 @@ class LiveClustering:
         If one is refused, those before it have been added; it and those after it have not.
 
         Raises:
-            UsageError: an id that was already added; nothing has been added then.
+            UsageError: an id that was already added; nothing has been added.
             LikelihoodError: the likelihood failed on a fragment, which the message names.
 
         """

@@ -67,7 +67,7 @@ def finish_erasing(store: Store) -> None:
 def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> None:
     """Delete the fragments from images, redirects and runs.
 
-    The entity of an authority had the id of a fragment, which a digest replaces.
+    The id of an authority's entity is that of one of its fragments, so a digest replaces it.
     """
     images = []
     for run, entity, told in list(read_rows(rows, "image")):

@@ -37,9 +37,9 @@ from kbforge.store.store import Store
 from kbforge.store.tables import damaged, read_rows, rows_of
 
 _MOST_NEAR = 32
-"""Maximum families of clusters whose entities are compared with a fragment."""
+"""Maximum number of families of clusters whose entities are compared with a fragment."""
 _MOST_COMPARED = 100
-"""Maximum fragments compared of each of two entities."""
+"""Maximum number of fragments compared of each of two entities."""
 
 E = TypeVar("E")
 """An answer's reference to an entity of a store: its id, or more."""

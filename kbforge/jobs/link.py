@@ -78,7 +78,7 @@ class Columns:
             if attribute:
                 left[attribute] = tuple(dict.fromkeys((*left.get(attribute, ()), *values)))
         if not left and x.vector is None:
-            raise BadRecord(where, "a value beside the id", "none")
+            raise BadRecord(where, "a value besides the id", "none")
         return replace(x, id=id, label=label, properties=left)
 
     def _only(self, of: Mapping[str, tuple[str, ...]], column: str, where: str) -> str:
@@ -130,7 +130,7 @@ def read_tables(
     """The records of tables, by table name; `options` and `tell` as in `read_fragments`.
 
     Raises:
-        UsageError: fewer than two tables, two of one name, or a column that no table has.
+        UsageError: fewer than two tables, two with the same name, or a column that no table has.
         KBForgeError: a table that cannot be read, or has no records.
         BadRecord: the first bad record.
 

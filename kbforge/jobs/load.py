@@ -35,7 +35,7 @@ def source_and_files(given: Sequence[str]) -> tuple[str, list[str]]:
 
     Raises:
         PluginError: the first word is neither a source nor a file.
-        UsageError: no file, or files whose endings do not imply one source.
+        UsageError: no file, or files whose extensions do not imply one source.
 
     """
     first = given[0]
@@ -50,12 +50,12 @@ def source_and_files(given: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def source_of(inputs: Sequence[str]) -> str:
-    """The source that all file endings imply; a `UsageError` if they imply none, or several."""
+    """The source that all file extensions imply; a `UsageError` if they imply none, or several."""
     found: dict[str, str] = {}
     for path in inputs:
         if path == "-":
             raise UsageError(
-                "standard input has no ending that implies its format; name the source, as in "
+                "standard input has no extension that implies its format; name the source, as in "
                 "kbforge load csv -"
             )
         how = f"name the source, as in kbforge load csv {quoted(path, 400)}"

@@ -54,7 +54,7 @@ E = TypeVar("E")
 """An answer's reference to an entity: its id, or more."""
 
 _MOST_ASKED = 8
-"""Maximum fragments of an entity that a map of pairs compares; the result is their mean."""
+"""Maximum number of an entity's fragments that a map of pairs compares; it takes their mean."""
 _READ_AT_ONCE = 32
 """Families whose subproblems are read together."""
 _LEAST_ASKED = 0.1
@@ -62,7 +62,7 @@ _LEAST_ASKED = 0.1
 _LEAST_EXPLAINED = 1e-3
 """Minimum reported probability for an explanation; the first entity always has one."""
 _MOST_EXPLAINED = 100
-"""Maximum fragments of an entity that an explanation compares, as in a review."""
+"""Maximum number of fragments of an entity that an explanation compares, as in a review."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ COMMIT_SHARE = 0.05
 COMMIT_LATEST = 30.0
 """Maximum seconds between transactions: a crash loses at most these."""
 COMMIT_FRAGMENTS = 100_000
-"""Maximum steps between transactions, because their results stay in memory."""
+"""Maximum number of steps between transactions, because their results stay in memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ def refit(path: str, on_step: OnWeighed | None = None) -> EventResult:
 
     Raises:
         KBForgeError: as `prepare`.
-        LikelihoodError: no particle of a subproblem is possible any more; nothing has changed then.
+        LikelihoodError: no particle of a subproblem is possible any more; nothing has changed.
 
     """
     began = time.perf_counter()

@@ -70,7 +70,7 @@ def report(
 
     Raises:
         KBForgeError: it cannot be read.
-        UsageError: an empty store, fragments beside a store, or labels of a file without
+        UsageError: an empty store, fragments given with a store, or labels of a file without
             fragments.
 
     """

@@ -48,7 +48,7 @@ def fragments_from(
         source: of a table's fragments, also used in errors; None sets none.
 
     Raises:
-        UsageError: another type, options for fragments, a wrong option, or a repeated id.
+        UsageError: a different type, options for fragments, a wrong option, or a repeated id.
         BadRecord: the first bad row.
 
     """

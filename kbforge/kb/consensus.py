@@ -39,7 +39,7 @@ from kbforge.evaluation.reliability import masses_of
 from kbforge.kb.similarity import DIGITS
 
 MOST = 2_000
-"""Maximum fragments of a subproblem to search; the similarity takes 32 MB."""
+"""Maximum number of fragments of a subproblem to search; the similarity takes 32 MB."""
 
 _EXACT = 8  # 4,140 groupings
 _ROUNDS = 100

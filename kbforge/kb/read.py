@@ -72,7 +72,7 @@ class _Entity(Struct, forbid_unknown_fields=True):
 
 
 def read_entities(path: str) -> Iterator[Entity]:
-    """The entities of a JSON lines file, one at a time; plain or packed, "-" is standard input.
+    """The entities of a JSON lines file, one at a time; plain or compressed, "-" is standard input.
 
     BadRecord: a line is not an entity, or repeats an entity's id or a fragment of an earlier
     entity.
@@ -89,7 +89,7 @@ def read_entities(path: str) -> Iterator[Entity]:
             raise BadRecord(where, "a unique id", f"{quoted(entity.id)} again", "id")
         for fragment in entity.fragments:
             if not fragments.add(fragment.encode()):
-                got = f"{quoted(fragment)}, which another entity has"
+                got = f"{quoted(fragment)}, which is also in another entity"
                 raise BadRecord(where, "every fragment in one entity only", got, "fragments")
         yield entity
 

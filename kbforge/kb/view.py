@@ -145,7 +145,7 @@ def export(view: View, exporter: Exporter, target: str) -> int:
 
 
 def exporter_for(output: str) -> str:
-    """The default exporter of an output: by its ending, otherwise JSON lines."""
+    """The default exporter of an output: by its extension, otherwise JSON lines."""
     if output == "-" or not registry.ending_of(output):
         return JSON_LINES
     if output.lower().endswith((".zst", ".zstd")):
@@ -158,7 +158,7 @@ def exporter_for(output: str) -> str:
 
 
 def require_json_lines(output: str, what: str, instead: str, store: str = "") -> None:
-    """Refuse an output whose ending belongs to another format than JSON lines.
+    """Refuse an output whose extension belongs to a format other than JSON lines.
 
     `instead` and `store` name the commands for the other format and for a store.
     """
@@ -166,7 +166,7 @@ def require_json_lines(output: str, what: str, instead: str, store: str = "") ->
     is_store = ending in _OF_STORES
     if is_store or (ending and registry.plugin_of("exporters", output) not in (None, JSON_LINES)):
         raise UsageError(
-            f"-o {quoted(output, 400)}: {what} written as JSON lines, got the ending "
+            f"-o {quoted(output, 400)}: {what} written as JSON lines, got the extension "
             f"{quoted(ending, 40)}; {(store if is_store else '') or instead}"
         )
 

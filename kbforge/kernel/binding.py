@@ -102,7 +102,7 @@ class CPages(Structure):
 
 
 class CTotals(Structure):
-    """kb_totals: what a run knows beside its subproblems."""
+    """kb_totals: what a run knows besides its subproblems."""
 
     _fields_ = (
         ("fragments", c_int64),
@@ -135,7 +135,7 @@ class Rival(Structure):
 
 
 VERSION = 13
-"""Version of the interface; a library of another version is not used."""
+"""Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
 """The result and argument types of a function, as ctypes types."""
@@ -311,7 +311,7 @@ def _loaded(folder: Path) -> tuple[CDLL | None, str]:
     if not (folder / LIBRARY).is_file():
         reason = about_library(folder).get("none", "it was not built")
         return None, f"no kernel: {reason}; {AGAIN}"
-    other = "no kernel: it belongs to another version; install KBForge again"
+    other = "no kernel: it belongs to a different version; install KBForge again"
     try:
         library = CDLL(str(folder / LIBRARY))
         declare(library)
@@ -341,7 +341,7 @@ def _says_the_same(library: CDLL) -> bool:
     return bool(out.tolist() == expected)
 
 
-NOT_TOLD = "an interrupt left the session incomplete; open another one from the fragments"
+NOT_TOLD = "an interrupt left the session incomplete; open a new one from the fragments"
 """Why a fragment is not scored: the kernel lacks what it states."""
 _SLOTS: IntArray = np.array([0, 1, -1])
 

@@ -43,7 +43,7 @@ class WheelHook(BuildHookInterface):  # type: ignore[misc, type-arg, unused-igno
         return [builder.ZIG] if self.target_name == "wheel" and builder.wants_zig() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build the kernel; without a working compiler, the installation ends with a sentence."""
+        """Build the kernel; without a working compiler, the installation ends with a message."""
         if self.target_name != "wheel":
             return
         builder = _builder(self.root)

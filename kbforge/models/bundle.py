@@ -6,9 +6,9 @@
       calibration.toml   optional: alpha, as `kbforge calibrate` finds it
       confidence.toml    optional, added by `kbforge calibrate --confidence`
 
-Loading is strict: a file that is missing, extra, changed or of another format version is an error
-that names the difference. Nothing in a bundle is ever executed. A bundle appears under its name
-only when it is complete; a replacement keeps the old folder until the new one is in place.
+Loading is strict: a file that is missing, extra, changed or of a different format version is an
+error that names the difference. Nothing in a bundle is ever executed. A bundle appears under its
+name only when it is complete; a replacement keeps the old folder until the new one is in place.
 
 A folder of default models has files with fixed names, and a manifest with their digests:
 
@@ -21,7 +21,7 @@ A folder of default models has files with fixed names, and a manifest with their
 folder. So the manifest covers only these files, and each is verified when it is read.
 
 A plugin's learned state in a store is read as strictly (`KeptReader`). A field or
-array that is missing, of another type or shape, or out of range is a ModelError that names it.
+array that is missing, of a different type or shape, or out of range is a ModelError that names it.
 `together` combines several states under separate names."""
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def _read_manifest(folder: Path, writer: str = "kbforge train-ngram") -> Record:
     if (version := fields.get("format", int)) != FORMAT:
         raise ModelError(
             f"{quoted(str(folder), 400)} is a model bundle of format {version}, "
-            f"this kbforge {__version__} reads format {FORMAT}"
+            f"but this kbforge {__version__} reads format {FORMAT}"
         )
     return fields.only(*_FIELDS)
 
@@ -271,7 +271,7 @@ def _read_file(folder: Path, name: str, listed: Record) -> bytes:
         # the size is checked before anything is read, so that a swollen file costs no memory
         size = path.stat().st_size
         if size != listed_size:
-            what = f'"{name}" has {size:,} bytes, its manifest says {listed_size:,}'
+            what = f'"{name}" has {size:,} bytes, but its manifest says {listed_size:,}'
             raise _damaged(folder, what)
         content = path.read_bytes()
     except FileNotFoundError:

@@ -7,12 +7,12 @@ extra of its distribution names it in its entry point (`module:Class [extra]`). 
 signature is the configuration schema (`kbforge.registry.options`). A class has the base class of
 its kind in `kbforge.contracts`, which is checked once, when it is loaded.
 
-A source or an exporter states the endings of its files in the class attribute `endings`. A plugin
-whose name is the ending is checked first, so the usual formats import only one module.
+A source or an exporter declares the extensions of its files in the class attribute `endings`. A
+plugin whose name is the extension is checked first, so the usual formats import only one module.
 
-An error of a running plugin becomes a sentence with its name (`blamed`). Of the frames in KBForge
-and in loaded plugins, the innermost one decides: an error belongs to the plugin of that frame. So
-the plugin is responsible for libraries that it calls, and KBForge for callbacks.
+An error of a running plugin becomes a sentence with its name (`blamed`). Among the frames in
+KBForge and in loaded plugins, the innermost one decides: an error belongs to the plugin of that
+frame. So the plugin is responsible for libraries that it calls, and KBForge for callbacks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ KINDS: Mapping[str, str] = {
 
 _PACKED = (".gz", ".bz2", ".zst", ".zstd")
 _GROUP_PREFIX = "kbforge."
-_LONGEST_NAME = 200  # bytes; most file systems take 255, endings included
+_LONGEST_NAME = 200  # bytes; most file systems take 255, extensions included
 _OURS = {"kbforge", "kbforge_plugins", "kbforge_graphs", "kbforge_lm"}
 _OURS |= {"kbforge_serve", "kbforge_training", "kbforge_grammars"}
 _TYPERS = {"click", "typer"}  # how a verb ends well, or says that it was used wrongly
@@ -249,7 +249,7 @@ def _plugins_of(distribution: Distribution) -> list[Plugin]:
     ]
     if _satisfied(requires):
         return found
-    needs = f"requires {DISTRIBUTION}{requires}, this is {__version__}"
+    needs = f"requires {DISTRIBUTION}{requires}, but this is {__version__}"
     return [replace(p, status="incompatible", cause=f"{_called(p)} {needs}") for p in found]
 
 
@@ -388,21 +388,21 @@ def _called(plugin: Plugin) -> str:
 
 
 def ending_of(path: str) -> str:
-    """The ending that names the format, in lower case: ".csv" of "people.CSV.gz"; "" without one.
+    """The extension of the format, in lower case: ".csv" of "people.CSV.gz"; "" without one.
 
-    A name that is only the ending of a compressed file has no format.
+    A name that is only the extension of a compressed file has no format.
     """
     return PurePath(unpacked(PurePath(path).name.lower())).suffix
 
 
 def name_of(path: str) -> str:
-    """A file's name without its endings: "people" of data/people.csv.gz."""
+    """A file's name without its extensions: "people" of data/people.csv.gz."""
     name = unpacked(PurePath(path).name)
     return name[: len(name) - len(ending_of(path))] or name
 
 
 def unpacked(name: str) -> str:
-    """The name of a file without the endings of compressed files."""
+    """The name of a file without the extensions of compressed files."""
     for suffix in _PACKED:
         name = name.removesuffix(suffix)
     return name
@@ -422,7 +422,7 @@ def named_after(default: str, inputs: Iterable[str]) -> str:
 
 
 def plugin_of(kind: str, path: str) -> str | None:
-    """The name of the plugin that states a path's ending, or None; a UsageError if several do."""
+    """The name of the plugin that declares a path's extension; a UsageError if several do."""
     ending = ending_of(path)
     if not ending:
         return None
@@ -442,19 +442,19 @@ def require_plugin_of(kind: str, path: str, how: str) -> str:
     found = plugin_of(kind, path)
     if found is None:
         ending = quoted(ending_of(path), 40)
-        got = f"the ending {ending}" if ending else "no ending"
+        got = f"the extension {ending}" if ending else "no extension"
         one = singular(kind)
         article = "an" if one[0] in "aeiou" else "a"
         endings = sorted({ending for name in names(kind) for ending in _stated(kind, name)})
         raise UsageError(
-            f"{quoted(path, 400)}: expected an ending that {article} {one} takes "
+            f"{quoted(path, 400)}: expected an extension that {article} {one} takes "
             f"({', '.join(endings)}), got {got}; {how}"
         )
     return found
 
 
 def _stated(kind: str, name: str) -> tuple[str, ...]:
-    """The endings of one plugin; empty for a broken one."""
+    """The extensions of one plugin; empty for a broken one."""
     if any(p.status != "ok" for p in installed(kind) if p.name == name):
         return ()
     try:

@@ -59,7 +59,7 @@ from kbforge.store.tables import (
 )
 
 SMALL = 16_000_000
-"""Maximum bytes of a file that is examined when it is opened; 100 MB take a second."""
+"""Maximum size of a file that is examined when it is opened, in bytes; 100 MB take a second."""
 _MAGIC = b"SQLite format 3\0"
 _PATIENCE = 30.0  # seconds that a reader or writer waits for a lock of SQLite's own
 _TURN = 3.0  # seconds to wait for another writer: a server lets go of the lock time and again
@@ -81,7 +81,7 @@ MARK = "log"
 """The fact that transactions may be only in the log: the number of the last run before them."""
 
 SEARCH = "-search"
-"""The ending of a store's search index, which `kbforge serve` derives from it."""
+"""The suffix of a store's search index, which `kbforge serve` derives from it."""
 
 Inode: TypeAlias = tuple[int, int]
 """A device, and a file on it."""
@@ -170,7 +170,7 @@ class _WriterLock:
         return self._held is not None
 
     def take(self, patience: float | None = None) -> bool:
-        """Become the only writer, unless another is soon, if the name still leads to this file."""
+        """Become the only writer, after a short wait if needed, if the name leads to this file."""
         until = time.monotonic() + (_TURN if patience is None else patience)
         while not self.held and _other_kind(self.status) is None:
             if _inode_of(self._path.stat()) != self.inode:
@@ -229,7 +229,7 @@ def _inode_at(path: Path) -> Inode | None:
 
 
 def log_of(path: str) -> Path:
-    """The log where SQLite writes before the file of a store."""
+    """The log to which SQLite writes before it writes to a store's file."""
     return Path(f"{os.path.realpath(path)}-wal")
 
 
@@ -305,7 +305,7 @@ class Database:
 
     Raises:
         StoreError: it cannot be read, is not a store, is damaged, or has a later version.
-        OutputError: it cannot be written, or another program is writing it.
+        OutputError: it cannot be written, or another program is writing to it.
 
     """
 
@@ -365,7 +365,7 @@ class Database:
     def _require_lock(self) -> None:
         if not self._lock.held:
             raise BusyError(
-                f"cannot write {quoted(self.path, 400)}: another kbforge command is writing it; "
+                f"cannot write {quoted(self.path, 400)}: another kbforge command is writing to it; "
                 "try again when it has ended"
             )
 
@@ -406,7 +406,7 @@ class Database:
         return self.inode in _overwritten
 
     def leave(self) -> None:
-        """Close after another file took the name; no program reads it with the old log then.
+        """Close after another file took the name; no program reads it with the old log.
 
         Data that only the log has go into the file that was opened, wherever it is now.
 
@@ -428,7 +428,7 @@ class Database:
                     Path(f"{str(log).removesuffix('-wal')}-shm").unlink(missing_ok=True)
                     log.unlink(missing_ok=True)
         except (OSError, sqlite3.Error) as error:
-            raise OutputError(f"cannot read {quoted(self.path, 400)} anew: {error}") from error
+            raise OutputError(f"cannot reopen {quoted(self.path, 400)}: {error}") from error
         self._settles = False
         self.close()
 
@@ -571,7 +571,7 @@ class Database:
             try:
                 if self._data_version() != self._seen:
                     raise OutputError(
-                        f"cannot write {quoted(self.path, 400)}: another program has written it "
+                        f"cannot write {quoted(self.path, 400)}: another program has written to it "
                         "in the meantime; run the same command again"
                     )
                 write(connection)

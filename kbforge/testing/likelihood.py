@@ -307,7 +307,7 @@ def _life(likelihood: ConjugateLikelihood, items: Sequence[Fragment]) -> list[li
 
 
 def _unreadable(fragment: Fragment) -> Fragment:
-    """One with a vector of another length, and properties with unknown attributes."""
+    """One with a vector of a different length, and properties with unknown attributes."""
     vector = None if fragment.vector is None else (*fragment.vector, 1.0)
     return Fragment(fragment.id, {"unheard of": ("nothing",)}, vector)
 
@@ -392,8 +392,8 @@ def damaged(kept: LearnedState, signed: Collection[str] = ()) -> Iterator[tuple[
 
 
 def _wrong(array: Any, signed: bool) -> Iterator[tuple[str, Any]]:
-    yield "has numbers of another type", array.astype(np.complex64)
-    yield "has another shape", array[None, None]
+    yield "has numbers of a different type", array.astype(np.complex64)
+    yield "has a different shape", array[None, None]
     yield "is a list", array.tolist()
     if array.dtype.kind == "f" and array.size:
         for value in (np.nan, np.inf):

@@ -14,7 +14,7 @@ value from all values that share a feature with it.
 | set | members, words |
 | email | what is before the @, its first three letters, its words, what is after the @ |
 | phone | the last six digits, the leading four |
-| nothing | none: running numbers and times of entry are not read |
+| nothing | none: serial numbers and times of entry are not read |
 
 Several values of an attribute (authors, aliases, types) are read as one value, the set: they occur
 together, so they are not separate evidence.
@@ -216,7 +216,7 @@ Features: TypeAlias = dict[str, tuple[str, ...]]
 """Feature name -> the value's features of that name, distinct."""
 
 LONGEST_VALUE = 400
-"""Maximum characters of a value that are read; the rest is cut."""
+"""Maximum number of characters of a value that are read; the rest is cut."""
 
 _MOST_WORDS = 32
 _MOST_MEMBERS = 32
@@ -317,7 +317,7 @@ def kind_of(counts: Mapping[str, int]) -> Kind:
 def kinds_of(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Kind]:
     """The kinds of all attributes of a file, from how often each value (`stated`) occurs.
 
-    Running numbers and times of entry are `nothing` if enough other attributes are left.
+    Serial numbers and times of entry are `nothing` if enough other attributes are left.
     """
     stating = {a: {v: n for v, n in of.items() if v} for a, of in counts.items()}
     kinds = {attribute: kind_of(of) for attribute, of in stating.items()}

@@ -67,7 +67,7 @@ def application(service: Service, access: Access | None = None) -> Guard:
 
 
 def _say_errors(app: FastAPI, store: str) -> None:
-    """Answer every error with a sentence, in one format."""
+    """Answer every error with a message, in one format."""
 
     @app.exception_handler(KBForgeError)
     async def in_words(request: Request, error: KBForgeError) -> Response:

@@ -30,7 +30,7 @@ from kbforge_serve.answers import Answer, EntityReference, Record, as_json, reco
 from kbforge_serve.readers import Readers
 
 MOST_FRAGMENTS = 200
-"""Maximum fragments of an entity in one answer, of a group, and of a subproblem."""
+"""Maximum number of fragments of an entity in one answer, of a group, and of a subproblem."""
 _MOST_CHARACTERS = 4_000_000  # of the fragments in one answer
 _MOST_VALUES = 100  # of an attribute
 _MOST_STATING = 20  # fragments named for a value
@@ -267,7 +267,7 @@ def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerE
 
 
 def _block(readers: Readers, store: Store, id: str) -> tuple[list[Entity], Entity]:
-    """The entities of an entity's subproblem, and the entity."""
+    """The entities of an entity's subproblem, and the entity itself."""
     block = list(readers.view_of(store).of_subproblems([store.entity(id)[0]]))
     return block, next(one for one in block if one.id == id)
 
@@ -385,7 +385,7 @@ def _takers(store: Store, entity: str, lost: set[str]) -> list[str]:
 def _home(
     readers: Readers, store: Store, id: str, alternatives: str
 ) -> tuple[list[Entity], Entity, Fragment]:
-    """The entities of a fragment's subproblem, including its own, and the fragment."""
+    """The entities of a fragment's subproblem, including its own, and the fragment itself."""
     number, found = store.fragment(id)
     home = store.pages.homes([number])
     block = list(readers.view_of(store, alternatives).of_subproblems(list(home.values())))

@@ -15,11 +15,11 @@ from kbforge_serve.answers import as_json
 from kbforge_serve.readers import Readers
 
 MOST_CHANGES = 10_000
-"""Maximum changes in one answer."""
+"""Maximum number of changes in one answer."""
 LONGEST = 60.0
 """Maximum seconds that a request waits for a run."""
 MOST_FOLLOWING = 64
-"""Maximum requests that wait for runs at a time."""
+"""Maximum number of requests that wait for runs at a time."""
 _EVERY = 0.25  # seconds between two looks at the store
 _HEARTBEAT = 15.0  # seconds after which a stream says that it is still there
 _AT_ONCE = 1_000  # changes of one event

@@ -42,7 +42,7 @@ from kbforge_serve.writer import Decided, Undone, Writer
 
 _AT_ONCE = 16  # subproblems that are read together
 _READING = 0.2  # seconds of reading on, once there is a question
-_MOST_CHANGED = 1_000  # subproblems that are followed; where more have changed, all begins anew
+_MOST_CHANGED = 1_000  # subproblems that are followed; where more have changed, all starts again
 _SELDOM = 60.0  # seconds between two beginnings, at least
 _MOST_ASKED = 200  # questions whose answers are awaited
 _MOST_NEAR = 200  # entities that a decision may change, as far as they are read before it

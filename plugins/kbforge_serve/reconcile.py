@@ -46,7 +46,7 @@ CERTAIN = 0.7
 """The minimum calibrated probability of a match. A client accepts matches without asking, so few
 may be wrong; examples/reproductions/reconcile.py measures how many are."""
 BATCH = 50
-"""Maximum queries in one batch."""
+"""Maximum number of queries in one batch."""
 _MOST_CANDIDATES = 50
 _CANDIDATES = 10
 _MOST_IDS = 500  # entities of one extension
@@ -121,15 +121,15 @@ _EXPECTED: Mapping[msgspec.json.Decoder[Any], Mapping[str, str]] = {
     _BATCHES: {"": 'a JSON object such as {"q0": {"query": "a name"}}'},
     _QUERIES: {
         "": "an object with query or properties, and only limit, type and type_strict besides",
-        "query": "a text of 1 to 1,000 characters",
-        "type": "a text or a list of texts",
+        "query": "a string of 1 to 1,000 characters",
+        "type": "a string or a list of strings",
         "limit": "a number above 0",
         "properties": "a list of at most 100 objects with pid and v",
         "type_strict": "any, should or all",
     },
     _EXTENSIONS: {
         "": "a JSON object with ids and properties",
-        "ids": f"a list of at most {_MOST_IDS} texts",
+        "ids": f"a list of at most {_MOST_IDS} strings",
         "properties": f"a list of at most {_MOST_PROPERTIES} objects with an id",
     },
 }

@@ -34,7 +34,7 @@ from kbforge_serve.readers import Readers
 from kbforge_serve.words import OnIndexed, WordIndex, naming_of, properties_of, words_of
 
 MOST_RESULTS = 100
-"""Maximum results of one answer."""
+"""Maximum number of results of one answer."""
 _BLOCK = 96
 """Fragments that are ordered together, so that a very common word is answered as fast as another;
 further pages use further blocks."""

@@ -52,9 +52,9 @@ READ_ONLY = "/reconcile"
 
 LEAST_TOKEN = 16  # characters: it cannot be guessed, however often somebody tries
 MOST_BYTES = 1 << 20
-"""Maximum bytes of a body."""
+"""Maximum size of a body, in bytes."""
 MOST_BATCH = 16 << 20
-"""Maximum bytes of a body of fragments."""
+"""Maximum size of a body of fragments, in bytes."""
 _BATCHES = ("/api/fragments", READ_ONLY)
 _SLOWEST = 60.0  # seconds for the whole body
 _PREFLIGHT = {

@@ -107,9 +107,9 @@ class _Connections(ServerState):
     Attributes:
         most: the maximum number open.
         headers, body, taking: maximum seconds that a client may take, as for `Server`.
-        waiting: those that wait for their client, which got no answer before, the longest first,
+        waiting: those that wait for a client that has had no answer yet, the longest first,
             with the timer that ends each.
-        served: those that wait for their client, which got an answer before, in the same form.
+        served: those that wait for a client that has had an answer, in the same form.
         quiet: the time until which the log does not repeat that there are too many.
 
     """
@@ -186,7 +186,7 @@ class _Connection(H11Protocol):
         if self.loop.time() > self.server_state.quiet:
             self.server_state.quiet = self.loop.time() + _QUIET
             _LOG.warning(
-                "more than %d connections at once; those that wait longest for their clients end",
+                "more than %d connections at once; those that wait longest for a client are closed",
                 self.server_state.most,
             )
 

@@ -1,10 +1,10 @@
 """The search index: from words to the fragments of a store that have them.
 
 It is an FTS5 database in a file beside the store (`kb.sqlite-search`), derived from it: it can be
-deleted, and is made again when it is missing, damaged or of another store. It is a temporary file
-if the folder cannot be written, or if the index file is removed during use. Fragments get numbers
-in order and never change, so an index is updated with the numbers after its last; those of removed
-fragments find nothing. An erasure empties it.
+deleted, and is made again when it is missing or damaged, or belongs to another store. It is a
+temporary file if the folder cannot be written, or if the index file is removed during use.
+Fragments get numbers in order and never change, so an index is updated with the numbers after its
+last; those of removed fragments find nothing. An erasure empties it.
 
 Words are transliterated, so that "Ivanov" finds "Иванов".
 """

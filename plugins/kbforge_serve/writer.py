@@ -53,7 +53,7 @@ ABOUT = "kbforge serve"
 MOST_WAITING = 256
 """Maximum waiting requests."""
 MOST_CHARACTERS = 1 << 26
-"""Maximum values in them, because they are in memory."""
+"""Maximum number of values in them, because they are in memory."""
 
 _LOG = logging.getLogger(__name__)
 _GROUP = 1000  # fragments: a command waits while a group is written

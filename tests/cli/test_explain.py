@@ -122,7 +122,7 @@ def test_fragments_come_back_from_the_provenance_of_values(knowledge):
             ("--fragment", "0-0", "--likelihood", "gaussian"),
             "gaussian does not explain what each attribute contributes; attributes does",
         ),
-        (("-o", "e.jsonl", "--json"), "--json goes with --fragment"),
+        (("-o", "e.jsonl", "--json"), "--json requires --fragment"),
         ((), "give --fragment for one explanation or --output for all of them"),
     ],
 )

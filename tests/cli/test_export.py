@@ -155,7 +155,7 @@ def test_a_format_that_is_named_wins(program, files, tmp_path):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("out.doc", "out.doc: expected an ending that an exporter takes (.csv, .graphml, "),
+        ("out.doc", "out.doc: expected an extension that an exporter takes (.csv, .graphml, "),
         ("out.csv.zst", "out.csv.zst: expected an output without compression or with .gz"),
     ],
 )
@@ -170,19 +170,19 @@ def test_an_unknown_ending_is_one_sentence(program, files, tmp_path, name, sente
         (
             "cluster",
             "kb.csv",
-            "-o kb.csv: a knowledge base is written as JSON lines, got the ending .csv; kbforge "
+            "-o kb.csv: a knowledge base is written as JSON lines, got the extension .csv; kbforge "
             "cluster gold.jsonl -o kb.jsonl, and then kbforge export kb.jsonl -o kb.csv",
         ),
         (
             "cluster",
             "kb.sqlite",
-            "-o kb.sqlite: a knowledge base is written as JSON lines, got the ending .sqlite; "
+            "-o kb.sqlite: a knowledge base is written as JSON lines, got the extension .sqlite; "
             "kbforge cluster gold.jsonl --into kb.sqlite creates a store",
         ),
         (
             "load",
             "f.parquet",
-            "-o f.parquet: fragments are written as JSON lines, got the ending .parquet; name a "
+            "-o f.parquet: fragments are written as JSON lines, got the extension .parquet; name a "
             "file that ends in .jsonl",
         ),
     ],
@@ -213,8 +213,8 @@ def test_a_source_wins_against_a_file_of_its_name(program, files, tmp_path):
     ("given", "sentence"),
     [
         (("cvs", "people.csv"), 'there is no source "cvs" (did you mean "csv"?); available: csv, '),
-        (("people.xls",), "people.xls: expected an ending that a source takes (.arrow, .csv, "),
-        (("-",), "standard input has no ending that implies its format; name the source, as in"),
+        (("people.xls",), "people.xls: expected an extension that a source takes (.arrow, .csv, "),
+        (("-",), "standard input has no extension that implies its format; name the source, as in"),
         (("a.csv", "b.jsonl"), "a.csv is for the source csv and b.jsonl for jsonl; load files"),
     ],
 )
@@ -229,7 +229,7 @@ def test_python_goes_by_the_ending(tmp_path):
     kb = kbforge.cluster(fragments, likelihood="attributes", alpha=1.0)
     kbforge.export(kb.entities, tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text().startswith('"entity_id"')
-    with pytest.raises(UsageError, match="expected an ending that an exporter takes"):
+    with pytest.raises(UsageError, match="expected an extension that an exporter takes"):
         kbforge.export(kb.entities, tmp_path / "out.doc")
 
 

@@ -139,7 +139,7 @@ REFUSALS = {
     ),
     "nothing left": (
         ("abt.csv", "buy.csv", "--map", "name=", "--map", "town=", "--id", "id"),
-        "buy.csv:2: expected a value beside the id, got none",
+        "buy.csv:2: expected a value besides the id, got none",
     ),
     "nothing in common": (
         ("abt.csv", "buy.csv", "--map", "town=", "--id", "id"),

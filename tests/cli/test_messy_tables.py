@@ -17,8 +17,8 @@ from tests.program import Run
 
 PEOPLE = ("Ann Novak", "Bob Stein", "Cy Rossi")
 REPEATED = "columns numbered, whose names are there already ({}): {}"
-UNNAMED = "columns without a name called by their place ({}): {}"
-BEYOND = "columns beyond the header called by their place: {}"
+UNNAMED = "unnamed columns called by their position ({}): {}"
+BEYOND = "columns beyond the header called by their position: {}"
 BLANK, HEADERS = "blank rows left out: {}", "repeated header rows left out: {}"
 
 

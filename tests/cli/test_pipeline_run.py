@@ -172,7 +172,7 @@ def test_force_only_from_and_dry_run(run, folder, verbs):
     assert run(first="upper") == {"upper": "skipped", "tell": "skipped"}
     with pytest.raises(UsageError, match=r'--only: there is no step "x"; steps: join, upper, tell'):
         run(only="x")
-    with pytest.raises(UsageError, match="exclude each other"):
+    with pytest.raises(UsageError, match="cannot be combined"):
         run(only="join", first="join")
 
 

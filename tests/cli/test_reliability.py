@@ -233,7 +233,7 @@ def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
 
 def test_what_is_of_a_map_needs_confidence(program, test, tmp_path):
     ran = program("calibrate", test, "--shuffles", 2, "-o", tmp_path / "c.toml")
-    assert (ran.code, ran.err) == (2, "kbforge: --shuffles goes with --confidence\n")
+    assert (ran.code, ran.err) == (2, "kbforge: --shuffles requires --confidence\n")
 
 
 FIT = "calibrate test.jsonl --confidence"

@@ -212,7 +212,7 @@ CSV = f"{AS} csv"
     [
         ("show kb.jsonl --id Q1", 'the knowledge base has no entity "Q1"'),
         ("show kb.jsonl --fragment Q1", 'the knowledge base has no fragment "Q1"'),
-        ("show kb.jsonl --id a --fragment b", "--id and --fragment exclude each other"),
+        ("show kb.jsonl --id a --fragment b", "--id and --fragment cannot be combined"),
         ("show kb.jsonl --fragments /dev/null", '--fragments lacks the fragment "r1"'),
         ("show kb.jsonl --fragments none", "cannot read none: no such file"),
         ("show --similarity kb.jsonl r9", 'the knowledge base has no fragment "r9"'),
@@ -222,7 +222,7 @@ CSV = f"{AS} csv"
         ("show - --fragments -", "only one of KB and --fragments can be standard input\n"),
         ("show --similarity - r1 --confidence-map -", "only one of KB and --confidence-map"),
         ("show --similarity kb.jsonl", "--similarity: expected the id of a fragment, or of two"),
-        ("show --similarity kb.jsonl r1 --top 2", "--top and --similarity exclude each other"),
+        ("show --similarity kb.jsonl r1 --top 2", "--top and --similarity cannot be combined"),
         ("evaluate - -", "only one of KB and GOLD can be standard input"),
         ("evaluate gold.jsonl gold.jsonl", "gold.jsonl:1: expected entities, as kbforge cluster"),
         ("evaluate kb.jsonl kb.jsonl", "kb.jsonl:1: expected fragments, one JSON object per line"),

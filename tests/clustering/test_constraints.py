@@ -491,7 +491,7 @@ def test_a_snapshot_has_its_own_constraints() -> None:
         session = SplitSmc().open(each, np.random.default_rng(0), snapshot)
         assert session.constraints == given
     other = ModelSpec(Gaussian(), 1.0, constraints=Constraints((same("a", "c"),)))
-    with pytest.raises(UsageError, match="of a session with other constraints"):
+    with pytest.raises(UsageError, match="of a session with different constraints"):
         SplitSmc().open(other, np.random.default_rng(0), snapshot)
 
 

@@ -363,7 +363,7 @@ def test_pages_of_other_settings_are_refused() -> None:
     with pytest.raises(UsageError, match=r"pages are of a session with alpha 1\.0, .* 2\.0"):
         SplitSmc(particles=10).open(replace(spec, alpha=2.0), rng, pages=pages)
     linked = replace(spec, constraints=Constraints((), "source"))
-    with pytest.raises(UsageError, match="the pages are of a session with other constraints"):
+    with pytest.raises(UsageError, match="the pages are of a session with different constraints"):
         SplitSmc(particles=10).open(linked, rng, pages=pages)
     session = SplitSmc(particles=10).open(spec, rng, pages=pages)
     with pytest.raises(UsageError, match="from a snapshot or from pages, not from both"):

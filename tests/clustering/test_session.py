@@ -105,9 +105,9 @@ def test_a_snapshot_of_other_settings_is_refused() -> None:
     session = SplitSmc(particles=10).open(spec, rng)
     session.add(fragments_of([(0.0,), (1.0,)]))
     snapshot = session.snapshot()
-    with pytest.raises(UsageError, match="particles 10, this one has 20"):
+    with pytest.raises(UsageError, match="particles 10, but this one has 20"):
         SplitSmc(particles=20).open(spec, rng, snapshot)
-    with pytest.raises(UsageError, match=r"alpha 1\.0, this one has 2\.0"):
+    with pytest.raises(UsageError, match=r"alpha 1\.0, but this one has 2\.0"):
         SplitSmc(particles=10).open(ModelSpec(Gaussian(), 2.0), rng, snapshot)
     other = np.random.Generator(np.random.MT19937(0))
     with pytest.raises(UsageError, match=r"PCG64.*MT19937"):

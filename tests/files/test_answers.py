@@ -75,7 +75,7 @@ def test_two_cannot_write_one_file(tmp_path):
     path = str(tmp_path / "a.jsonl")
     with AnswerFile(path) as one, AnswerFile(path) as other:
         one.append(answer("y"))
-        with pytest.raises(OutputError, match="another kbforge review is writing it"):
+        with pytest.raises(OutputError, match="another kbforge review is writing to it"):
             other.append(answer("z"))
     assert read_answers(path) == [answer("y")]
 

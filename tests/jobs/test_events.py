@@ -213,7 +213,7 @@ def test_another_writer_without_the_lock_is_noticed(
 
     monkeypatch.setattr(Store, "decisions", decisions_and_a_write)
     before = dump(store)
-    with pytest.raises(OutputError, match="another program has written it"):
+    with pytest.raises(OutputError, match="another program has written to it"):
         undo(store, 1)
     monkeypatch.undo()
     assert [x for x in dump(store) if not x.startswith("erased")] == [

@@ -262,7 +262,7 @@ def test_a_library_of_another_version_is_none_and_a_run_says_so(
         [*compiler.command, "-shared", "-fPIC", str(tmp_path / "other.cpp"), "-o", out], check=True
     )
     (tmp_path / "f.jsonl").write_text('{"id": "a", "properties": {"name": ["Ann"]}}\n')
-    said = "no kernel: it belongs to another version; install KBForge again\n"
+    said = "no kernel: it belongs to a different version; install KBForge again\n"
     folder = str(tmp_path)
     assert kbforge("--version", KBFORGE_KERNEL_FOLDER=folder).out.endswith(f"\n{said}")
     for target in (("-o", "kb.jsonl"), ("--into", "kb.sqlite")):

@@ -103,7 +103,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "file extra": (lambda f: (f / "evil.py").touch(), 'the file "evil.py" is not in the manifest'),
     "folder extra": (lambda f: (f / "sub").mkdir(), 'the file "sub" is not in the manifest'),
-    "file truncated": (of_counts(b"{"), '"counts.json" has 1 bytes, its manifest says 9'),
+    "file truncated": (of_counts(b"{"), '"counts.json" has 1 bytes, but its manifest says 9'),
     "file changed, same size": (of_counts(b'{"a": 2}\n'), '"counts.json" has SHA-256'),
     "file is a link": (
         lambda f: ((f / "counts.json").unlink(), (f / "counts.json").symlink_to("/dev/zero")),
@@ -117,7 +117,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "manifest not an object": (of_manifest(lambda m: b"[]"), "manifest.json is not a JSON object"),
     "manifest huge": (of_manifest(lambda m: b" " * (1 << 21)), "manifest.json is larger than"),
-    "format later": (edit(lambda m: m.update(format=2)), "model bundle of format 2, this kbforge"),
+    "format later": (edit(lambda m: m.update(format=2)), "bundle of format 2, but this kbforge"),
     "format not a number": (
         edit(lambda m: m.update(format="1")),
         'field "format" should be a whole number, got 1',
@@ -143,8 +143,8 @@ TAMPERED: dict[str, tuple[Callable[[Path], object], str]] = {
         edit(lambda m: m["files"]["counts.json"].pop("sha256")),
         'field "files.counts.json.sha256" should be a string, got nothing',
     ),
-    "size below 0": (entry(size=-9), '"counts.json" has 9 bytes, its manifest says -9'),
-    "size of another file": (entry(size=8), '"counts.json" has 9 bytes, its manifest says 8'),
+    "size below 0": (entry(size=-9), '"counts.json" has 9 bytes, but its manifest says -9'),
+    "size of another file": (entry(size=8), '"counts.json" has 9 bytes, but its manifest says 8'),
     "what is no hash": (entry(sha256="\n\x1b[2J"), r"its manifest says \n\x1b[2J"),
     "hash of another file": (entry(sha256="1" * 64), "its manifest says 111111111111"),
     "file not listed": (

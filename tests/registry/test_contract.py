@@ -59,7 +59,7 @@ def test_a_method_that_the_contract_needs_is_asked_for(kind, plugin, expected):
         (Likelihood, {"explains": True}, "states explains = True; define contributions"),
         (Likelihood, {"contributions": print}, "defines contributions; .* explains = True"),
         (LiveClusters, {"mergeable": True, "merge": print}, "define log_merge_ratio"),
-        (LiveClusters, {"merge": print}, "defines merge; state the ability: mergeable = True"),
+        (LiveClusters, {"merge": print}, "defines merge; declare the ability: mergeable = True"),
     ],
 )
 def test_an_ability_and_its_methods_come_together(base, members, says):

@@ -140,7 +140,7 @@ def test_an_incompatible_distribution_is_named_not_loaded(tmp_path):
     stranger.write(tmp_path)
     status, cause = statuses(tmp_path)["sources", "bad", "kb-broken"]
     assert status == "incompatible"
-    assert cause.endswith(f"requires entity-fragments>=99, this is {__version__}")
+    assert cause.endswith(f"requires entity-fragments>=99, but this is {__version__}")
     shown = within("plugins", "show", "source", "bad", path=tmp_path)
     assert (shown.code, shown.err) == (1, f"kbforge: {cause}\n")
 

@@ -278,7 +278,7 @@ def test_a_query_that_is_none_fails_alone(client, whole):
         assert f'query "bad{n}"' in failed["error"]
         assert "expected" in failed["error"]
         assert not set("`$") & set(failed["error"])
-    assert "expected a text of 1 to 1,000 characters" in answers["bad0"]["error"]
+    assert "expected a string of 1 to 1,000 characters" in answers["bad0"]["error"]
 
 
 def test_a_batch_that_is_too_large_is_refused(client):

@@ -179,7 +179,7 @@ def test_the_command_line_writes_beside_it(path: str, writer: Writer) -> None:
         assert opened.examined()[1] == []
     writer.patience = 0.2
     with Database(path, write=True):
-        with pytest.raises(BusyError, match="another kbforge command is writing it"):
+        with pytest.raises(BusyError, match="another kbforge command is writing to it"):
             done(writer.add(MORE[:1]))
         writer.patience = 30.0
         waits = writer.add(MORE[:1])

@@ -28,7 +28,7 @@ from tests.store.copies import require_whole_copy
 from tests.store.dump import dump
 
 READERS = 8
-_REFUSED = "another kbforge command is writing it"
+_REFUSED = "another kbforge command is writing to it"
 _NOTHING_YET = ("no such file", "is empty", "file of another kind")
 
 

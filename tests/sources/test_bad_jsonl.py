@@ -124,7 +124,7 @@ def test_a_table_is_said_to_be_one(program, written, filename):
     assert ran.code == 1
     assert ran.err == (
         f"kbforge: {file}:1: expected JSON lines, got a table"
-        f"; kbforge load csv {file} -o {made} makes fragments of it\n"
+        f"; kbforge load csv {file} -o {made} turns it into fragments\n"
     )
 
 

@@ -212,7 +212,7 @@ def test_an_array_of_objects_without_options_says_what_to_do(program, written):
     assert ran.code == 1
     assert ran.err.endswith(
         "got one JSON array; kbforge load jsonl "
-        f"{file} --id KEY -o in.fragments.jsonl makes fragments of it\n"
+        f"{file} --id KEY -o in.fragments.jsonl turns it into fragments\n"
     )
 
 

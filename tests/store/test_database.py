@@ -58,7 +58,7 @@ def test_a_writer_lets_others_write_in_between(path: Path) -> None:
         assert database.take()
         database.let_go()
         with Database(str(path), write=True) as other:
-            with pytest.raises(BusyError, match="another kbforge command is writing it"):
+            with pytest.raises(BusyError, match="another kbforge command is writing to it"):
                 database.take()
             other.transaction(put("a", b"1"))
         assert not database.take()

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SOURCES = {".graphml": "lightrag", ".json": "property-graph"}
-"""The source of a graph in a single file, by its ending; other files are triples."""
+"""The source of a graph in a single file, by its extension; other files are triples."""
 _TABLES = """
 CREATE TABLE entities (number INTEGER PRIMARY KEY, id TEXT, title TEXT UNIQUE, type TEXT,
     confidence REAL);

@@ -106,7 +106,7 @@ def fragment_id(unit: str, key: str) -> str:
 
 
 def said(text: str) -> str:
-    """A type or a description; "" if it is a word for nothing."""
+    """A type or a description; "" if it is a placeholder."""
     text = text.strip()
     return "" if text.upper() in NOTHING else text
 

@@ -6,8 +6,8 @@
   text. Of CoreNLP's JSON, `openie` of each sentence is read; a sentence is a text unit.
 - *nt*: N-Triples, or N-Quads, whose graph is the context.
 
-The ending of the file implies the format, unless the option `format` names it. A context is the id
-of a text unit, or its text, whose digest becomes the id. Without a context all triples of a file
+The extension of the file implies the format, unless the option `format` names it. A context is the
+id of a text unit, or its text, whose digest becomes the id. Without a context all triples of a file
 are one text unit, and entities with equal names one fragment. Triples whose head or tail is a
 placeholder, such as NONE, are left out and counted.
 
@@ -55,7 +55,7 @@ class TriplesSource(GraphSource):
         tail: column or key of the second entity.
         context: column or key of the text unit.
         columns: names of the columns of a csv file without a header line.
-        format: csv, json or nt; the default is what the file's ending says.
+        format: csv, json or nt; the default is what the file's extension says.
         delimiter: character between the columns of a csv file, or tab; the default is detected.
         encoding: encoding of a csv or json file; the default is detected.
 
@@ -150,7 +150,7 @@ def _format_of(path: str) -> str:
         if ending in endings:
             return name
     raise UsageError(
-        f"{quoted(called(path), 400)}: the ending does not imply how its triples are written; "
+        f"{quoted(called(path), 400)}: the extension does not imply how its triples are written; "
         f"{option('source.format', 'csv')}, json or nt does"
     )
 

@@ -1,8 +1,8 @@
 """The wikidata source: entities from JSON dumps of Wikidata or another Wikibase.
 
-A dump is one array with an entity a line; it is read line by line, packed or not. Files with one
-entity (Special:EntityData) and JSON lines are read too. Each entity gives one fragment, and its id
-is also the fragment's label:
+A dump is one array with one entity per line; it is read line by line, compressed or not. Files with
+one entity (Special:EntityData) and JSON lines are read too. Each entity gives one fragment, and its
+id is also the fragment's label:
 
 | attribute | values |
 |---|---|

@@ -303,7 +303,8 @@ class NgramLikelihood(ConjugateLikelihood):
         counts = NgramCounts.from_bytes(bundle.files[COUNTS_FILE], where)
         if counts.order != cls.order:
             raise ModelError(
-                f"{where} holds n-grams of order {counts.order}, {cls._called()} needs {cls.order}"
+                f"{where} holds n-grams of order {counts.order}, "
+                f"but {cls._called()} needs {cls.order}"
             )
         missing = [a for a in attributes or () if a not in counts.by_attribute]
         if missing:

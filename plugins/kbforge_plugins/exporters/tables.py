@@ -373,7 +373,7 @@ def numbers(vector: Sequence[float] | None) -> str:
 OF_FRAGMENT = ("fragment", "entity_id", "entity_name", "source", "row")
 _MOST_ROWS = 1_048_576
 _MOST_CHARACTERS = 32_767
-"""Maximum characters of a cell, in UTF-16 units, and lines; Excel refuses a file with more."""
+"""Maximum length of a cell, in UTF-16 units, and number of its lines; Excel refuses more."""
 _BEGINNING = datetime(2000, 1, 1)
 _ESCAPED = re.compile("_(?=x[0-9A-Fa-f]{4}_)|[\x01-\x08\x0b-\x1f\ufffe\uffff]")
 _MODIFIED = re.compile(rb"(<dcterms:modified[^>]*>)[^<]*")

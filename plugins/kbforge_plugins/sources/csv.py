@@ -303,7 +303,7 @@ def guess_encoding(sample: bytes, where: str) -> str:
 
 
 def guess_delimiter(sample: bytes, encoding: str, usual: str) -> str:
-    """The delimiter, inferred from the first records; `usual` is the one for the file ending.
+    """The delimiter, inferred from the first records; `usual` is the one for the file extension.
 
     It is the character that gives most records as many fields as the header. Ties go to the one
     without a space after it, then the one with more columns, then the usual one.

@@ -108,7 +108,7 @@ def _require_bounded(metadata: Any, name: str) -> None:
             listed = values - group.num_rows > _MOST_VALUES and values > _MOST_TIMES * packed
             if dense or listed:
                 what = "bytes" if dense else "values"
-                expected = f"a table with at most {_MOST_TIMES} {what} for each packed byte"
+                expected = f"a table with at most {_MOST_TIMES} {what} for each compressed byte"
                 where = f'{name}: column "{quoted(column.path_in_schema, 40)}"'
                 raise BadRecord(where, expected, f"{size if dense else values:,} for {packed:,}")
 

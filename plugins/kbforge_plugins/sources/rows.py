@@ -48,7 +48,7 @@ BLANK = "blank rows left out"
 """The name in counts for rows without any text."""
 _RENAMED = {
     True: "columns numbered, whose names are there already",
-    False: "columns without a name called by their place",
+    False: "unnamed columns called by their position",
 }
 _BEFORE_ALL = datetime.datetime(1899, 12, 30)
 _NAMES_A_DATE = re.compile(r"(?:\b|_)(?:(?:birth)?date|dob|born|birthday|died)(?:\b|_)", re.I)
@@ -317,7 +317,7 @@ class RowReader:
         self.texts += range(first, width)
         self.columns = tuple(names)
         self._header = None if self._header is None else [*self._header, *beyond]
-        self._counts["columns beyond the header called by their place"] += len(beyond)
+        self._counts["columns beyond the header called by their position"] += len(beyond)
 
     def _is_left_out(self, cells: Sequence[object]) -> bool:
         if not any(map(_is_there, cells)):

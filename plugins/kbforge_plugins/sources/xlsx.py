@@ -322,7 +322,7 @@ class _CountedPart:
         self._require(self._bytes <= self._most, f"{self._most >> 20:,} MiB of XML")
         packed = self._archive.packed.count - self._before
         dense = self._bytes > _FROM and self._bytes > _MOST_TIMES * packed
-        self._require(not dense, f"{_MOST_TIMES} bytes of XML for each packed one")
+        self._require(not dense, f"{_MOST_TIMES} bytes of XML for each compressed one")
 
     def _require(self, is_so: bool, most: str) -> None:
         if not is_so:

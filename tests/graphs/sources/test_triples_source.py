@@ -195,7 +195,7 @@ def test_a_column_that_is_missing(refused, written):
 
 def test_a_file_without_an_ending(refused, written):
     sentence = (
-        "FILE: the ending does not imply how its triples are written; "
+        "FILE: the extension does not imply how its triples are written; "
         "--set source.format=csv, json or nt does"
     )
     refused(["triples"], written("head,relation,tail\nA,r,B\n", "in.txt"), sentence, code=2)

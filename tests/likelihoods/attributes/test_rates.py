@@ -85,12 +85,12 @@ BAD = {
     "an unknown field": ("format = 2", "format = 2\nfrom = 3",
         'from: expected one of format, attributes, got an unknown field (did you mean "format"?)'),
     "no attributes":
-        (GOOD, "format = 2\n", "attributes: expected a table an attribute, got nothing"),
+        (GOOD, "format = 2\n", "attributes: expected a table per attribute, got nothing"),
     "an empty table of attributes":
         (GOOD, "format = 2\n[attributes]\n", "attributes: expected at least one table, got none"),
     "attributes that are no table":
         (GOOD, "format = 2\nattributes = [1]\n",
-            "attributes: expected a table an attribute, got [1]"),
+            "attributes: expected a table per attribute, got [1]"),
     "an attribute that is no table":
         (GOOD, 'format = 2\n[attributes]\n"birth place" = 1\n',
             f"{PLACE}: expected a table, got 1"),

@@ -162,7 +162,7 @@ def test_a_damaged_model_is_refused_by_cluster(program, people):
     Path("model/counts.json").write_bytes(b"{}")
     refused = program("cluster", people, "--likelihood", "model/", "-o", "kb.jsonl")
     assert refused.code == 1
-    assert '"counts.json" has 2 bytes, its manifest says' in refused.err
+    assert '"counts.json" has 2 bytes, but its manifest says' in refused.err
     assert not Path("kb.jsonl").exists()
 
 

@@ -3,7 +3,7 @@
     namesakes   two to four entities bear the names of one, so that equal names say little
     flattened   name and attributes are one text, and nearly all texts differ
     described   a long text stands beside a short name
-    tabulated   a table: names in two columns, running numbers, times of entry, placeholders
+    tabulated   a table: names in two columns, serial numbers, times of entry, placeholders
     offers      dozens of records an entity, under long titles
     linked      two tables without duplicates
 

@@ -20,7 +20,8 @@ better detect names that two observations share by chance.
 
 A score takes milliseconds, and most joins are hopeless. So the model has its own index, fitted to
 the file: a fragment is compared with the clusters that share values or parts of values with it. The
-index misses joins of fragments that share nothing, which only too small an alpha would make.
+index misses joins of fragments that share nothing; only far too small an alpha would make such
+joins.
 """
 
 from __future__ import annotations

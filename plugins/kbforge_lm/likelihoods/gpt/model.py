@@ -296,7 +296,7 @@ def require_weights(
         found = stored[name]
         if found.shape != tensor.shape:
             raise ModelError(
-                f"{where}: {WEIGHTS}: {name} has shape {tuple(found.shape)}, its recipe "
+                f"{where}: {WEIGHTS}: {name} has shape {tuple(found.shape)}, but its recipe "
                 f"says {tuple(tensor.shape)}"
             )
         if found.dtype != dtype:
@@ -355,7 +355,7 @@ def from_bundle(bundle: Bundle, where: str) -> LanguageModel:
     if tokenizer.table.n_tokens != shape.n_tokens:
         raise ModelError(
             f"{where}: its tokenizer has {tokenizer.table.n_tokens} tokens with the grammar "
-            f"{grammar.name}, its weights are for {shape.n_tokens}"
+            f"{grammar.name}, but its weights are for {shape.n_tokens}"
         )
     gpt = _gpt(shape, bundle.files[WEIGHTS], where)
     training = bundle.recipe.get("training")
@@ -405,7 +405,8 @@ def _gpt(shape: GptShape, content: bytes, where: str) -> GPT:
     n = sum(tensor.numel() for tensor in stored.values())
     if n != shape.parameters:
         raise ModelError(
-            f"{where}: {WEIGHTS} holds {n:,} numbers, a model of its shape {shape.parameters:,}"
+            f"{where}: {WEIGHTS} holds {n:,} numbers, but a model of its shape "
+            f"has {shape.parameters:,}"
         )
     gpt = GPT(shape)
     require_weights(stored, gpt.state_dict(), torch.bfloat16, where)

@@ -292,7 +292,7 @@ def rates_from_toml(content: bytes, where: str) -> Rates:
 
     top = Record(parse_toml(content, where, ModelError), wrong).only("format", "attributes")
     top.version(FORMAT)
-    attributes = top.table("attributes", "a table an attribute")
+    attributes = top.table("attributes", "a table per attribute")
     if not list(attributes):
         raise top.wrong("attributes", "at least one table", "none")
     return {name: _attribute(attributes.table(name)) for name in attributes}
@@ -324,7 +324,7 @@ _MOST_ORDERS = 4096  # cached orders of attributes
 
 
 class UrnClusters(MergingClusters):
-    """An urn a cluster and attribute."""
+    """One urn per cluster and attribute."""
 
     def __init__(
         self, encoder: Encoder, read_as: Sequence[tuple[Vocabulary, AttributeRates]]

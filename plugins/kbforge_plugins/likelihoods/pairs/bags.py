@@ -68,7 +68,7 @@ def flattened(part: Part) -> LearnedState:
 
 
 class PartReader:
-    """Reads a flattened part by name; a missing value or another type is a ModelError."""
+    """Reads a flattened part by name; a missing value or a wrong type is a ModelError."""
 
     def __init__(self, kept: LearnedState, within: str = "", read: set[str] | None = None) -> None:
         self._kept, self._within = kept, within
@@ -426,7 +426,7 @@ def _reduced(how: np.ufunc, values: FloatArray, pair: IntArray, n: int) -> Float
 
 CODE_BAGS = ("codes", "units", "measures", "figures")
 LONGEST_READ = 600
-"""Maximum characters of a record that are read."""
+"""Maximum number of characters of a record that are read."""
 _MOST_TOKENS = 24
 _LEAST_CODE, _LEAST_NUMBER = 4, 5
 

@@ -173,7 +173,7 @@ def _masses(
 
 
 def _ordered(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The lesser and the larger."""
+    """The smaller and the larger."""
     return np.minimum(x, y), np.maximum(x, y)
 
 

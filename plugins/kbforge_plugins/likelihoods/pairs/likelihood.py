@@ -180,7 +180,7 @@ class Pairs(ConjugateLikelihood):
         model."""
         reading = PartReader(kept)
         if (reading.value("format"), reading.value("model")) != (_FORMAT, self._digest):
-            raise OtherModelError("the saved state has another format or pair model")
+            raise OtherModelError("the saved state has a different format or pair model")
         odds = Odds.load(reading, self._trees, self._link)
         leading = leading_of(reading, odds.links)
         reading.require_all_read()
@@ -396,7 +396,7 @@ def _read(model: str | None, link: str | None) -> Trees:
     unknown = sorted({*trees.features} - {*place})
     if unknown:
         raise ModelError(
-            f"{where}: expected features of this version, got {quoted(unknown[0])}; train it anew "
+            f"{where}: expected features of this version, got {quoted(unknown[0])}; train it again "
             "with python -m kbforge_lab.training.defaults.pairs"
         )
     columns = np.array([place[feature] for feature in trees.features], dtype=np.int32)

@@ -150,7 +150,7 @@ def test_any_changed_byte_of_any_file_is_noticed(folder):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        (WEIGHTS, rf'"{WEIGHTS}" has [0-9,]+ bytes, its manifest says'),
+        (WEIGHTS, rf'"{WEIGHTS}" has [0-9,]+ bytes, but its manifest says'),
         ("pytorch_model.bin", r'the file "pytorch_model\.bin" is not in the manifest'),
     ],
 )
@@ -226,14 +226,17 @@ def header(change: Callable[[Table], object]) -> dict[str, bytes | None]:
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        (tensors(lambda t: t.pop(NORM)), "holds 26,336 numbers, a model of its shape 26,368"),
+        (
+            tensors(lambda t: t.pop(NORM)),
+            "holds 26,336 numbers, but a model of its shape has 26,368",
+        ),
         (tensors(lambda t: t.update(head=torch.ones(2))), "numbers, a model of its shape "),
         (tensors(lambda t: t.update(head=t.pop(NORM))), f"has no tensor {NORM}"),
         (tensors(lambda t: t.update(a=t.pop(NORM))), "has an unknown tensor a"),
         (tensors(lambda t: t.update({"\n": t.pop(NORM)})), r"has an unknown tensor \n"),
         (
             tensors(lambda t: t.update({NORM: t[NORM][:31].clone(), NEXT: torch.ones(33)})),
-            f"{NORM} has shape (31,), its recipe says (32,)",
+            f"{NORM} has shape (31,), but its recipe says (32,)",
         ),
         (
             tensors(lambda t: t.update({NORM: t[NORM].reshape(1, 32)})),
@@ -286,7 +289,7 @@ def with_one_more_piece() -> bytes:
     [
         (None, f"has no {TOKENIZER}: it is not a language model"),
         (b"{" * 50_000, "not a tokenizer"),
-        (with_one_more_piece(), "tokens with the grammar canonical-json, its weights are for"),
+        (with_one_more_piece(), "tokens with the grammar canonical-json, but its weights are for"),
         (tokenizer(pieces=260).to_bytes(), "tokens with the grammar canonical-json"),
     ],
 )
