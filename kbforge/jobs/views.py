@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kbforge.contracts import Entity, Provenance, View
 from kbforge.errors import NotFoundError, UsageError, option, quoted
 from kbforge.files.fragments import held, read_fragments
 from kbforge.files.kinds import kind_of
-from kbforge.fit.authority import Authority
 from kbforge.kb import read
 from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
 from kbforge.store.store import Confidences, Store, StoreView, Tell
+
+if TYPE_CHECKING:
+    from kbforge.fit.authority import Authority
 
 
 def view_of(kb: str, fragments: str | None = None) -> View:
@@ -147,6 +150,8 @@ def read_authority(path: str) -> Authority:
         BadRecord: the first bad record.
 
     """
+    from kbforge.fit.authority import Authority  # showing entities needs no models
+
     if is_store(path) or (path != "-" and kind_of(path) == "entities"):
         found = Authority.of_entities(entities_of(path))
     else:

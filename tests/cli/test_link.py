@@ -117,7 +117,7 @@ def test_options_of_the_sources(program: Run, here: Path) -> None:
 
 
 REFUSALS = {
-    "one table": (("abt.csv",), "expected two tables or more, got 1"),
+    "one table": (("abt.csv",), "expected two or more tables, got 1"),
     "standard input": (("abt.csv", "-"), "a table needs a name, and standard input has none"),
     "one name": (("abt.csv", "sub/abt.csv"), 'two tables are called "abt" (abt.csv and sub/abt'),
     "one table twice": (("abt.csv", "abt.csv"), 'two tables are called "abt"'),

@@ -234,7 +234,11 @@ def test_the_documented_file_is_read(tmp_path):
         ("largest = 4", "largest = -4", "pairs[0].largest: expected more than 0, got -4"),
         ("[data]", "[date]", "date: expected one of"),
         ("largest = 4", "", "pairs[0].largest: expected a number, got nothing"),
-        ("claims = 9", "claims = 9\nlargest = 8", "pairs[1].largest: expected nothing, for it is"),
+        (
+            "claims = 9",
+            "claims = 9\nlargest = 8",
+            "pairs[1].largest: expected nothing, because it is",
+        ),
         (
             "[[pairs]]\nclaims = 9",
             "[[pairs]]\nlargest = 3\nclaims = 1\nreported = [1]\ncalibrated = [1]\n"

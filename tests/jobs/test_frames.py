@@ -271,7 +271,7 @@ def test_linked_tables_have_names_and_share_ids() -> None:
     assert {fragment.source for fragment in named.fragments} == {"left", "right"}
     with pytest.raises(KBForgeError, match='no table has a column "x"'):
         link(a, b, id="x")
-    with pytest.raises(KBForgeError, match="expected two tables or more"):
+    with pytest.raises(KBForgeError, match="expected two or more tables"):
         link({"left": a})
     with pytest.raises(KBForgeError, match="link: id: expected text, got 3"):
         link(a, b, id=3)  # type: ignore[arg-type]

@@ -157,5 +157,5 @@ def test_tables_are_linked_in_python() -> None:
     assert sorted(len(entity.fragments) for entity in kb.entities) == [1, 1, 2]
     assert any("2 of 2 of left" in note for note in kb.notes)
     for wrong in ((left,), (left, left[:1])):
-        with pytest.raises(UsageError, match="expected two tables or more"):
+        with pytest.raises(UsageError, match="expected two or more tables"):
             link(*wrong, names=("left",) * len(wrong))
