@@ -429,9 +429,9 @@ def refit(
     it.
 
     --search clusters neighbouring clusters again and keeps more probable groupings. It also splits
-    and merges clusters by hashes and moves single fragments. The log posterior never falls. Ctrl-C
-    ends the search after the current step and keeps its result; a process that is killed leaves the
-    store unchanged.
+    and merges clusters by hashes and moves individual fragments. The log posterior never falls.
+    Ctrl-C ends the search after the current step and keeps its result; a process that is killed
+    leaves the store unchanged.
 
     Examples:
 

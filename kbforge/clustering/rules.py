@@ -10,7 +10,7 @@ subproblems (section 3) and surrogates (appendix C.1).
 | C | a cluster of that particle; |C| its size |
 | L | log marginal likelihood of a cluster, nats |
 | alpha | concentration of the Dirichlet process |
-| P | maximum particles per subproblem |
+| P | maximum number of particles per subproblem |
 
 A putative particle puts x into C, with weight w_si + log|C| + L(C + x) - L(C), or into a cluster
 of its own, with weight w_si + log alpha + L({x}). The kernel takes the steps
@@ -182,8 +182,8 @@ class Rules:
             meet, as the published code does, instead of exactly.
         floor: putative particles below this fraction of the heaviest are dropped; 0 drops none.
             None leaves it to the spec (`settled`).
-        wave: maximum fragments whose sets a black box scores ahead in one batch; 1 turns it off.
-            The result is the same (`LookAhead` of `kbforge.clustering.scoring`).
+        wave: maximum number of fragments whose sets a black box scores ahead in one batch; 1 turns
+            it off. The result is the same (`LookAhead` of `kbforge.clustering.scoring`).
 
     """
 

@@ -263,7 +263,7 @@ class SessionScores:
 _FIRST = 4
 """Fragments of the first wave."""
 _ENOUGH = 16
-"""Minimum fragments between changes of the wave's length."""
+"""Minimum number of fragments between changes of the wave's length."""
 _BLIND = 256
 """Fragments after which look-ahead is tried again once it has not helped."""
 _WAITING = 0.03

@@ -496,8 +496,8 @@ class ModelSpec:
         alpha: concentration of the Dirichlet process, > 0.
         surrogate: proposes joins when the likelihood is a black box; without one the likelihood
             itself scores every putative particle.
-        max_evals: M, the maximum of non-singleton putative particles that the surrogate proposes
-            per step; None is unlimited, 0 clusters by the surrogate alone.
+        max_evals: M, the maximum number of non-singleton putative particles that the surrogate
+            proposes per step; None is unlimited, 0 clusters by the surrogate alone.
         index: which clusters the online clusterers compare a fragment with; None is all.
         constraints: what every grouping must satisfy; only for online clusterers. A session opened
             with a snapshot or on pages keeps its constraints: give the same, or none, or the same
@@ -522,7 +522,7 @@ class ModelSpec:
 
 
 _OFTEN = 0.05
-"""Maximum seconds between calls to a progress bar."""
+"""Maximum time between calls to a progress bar, in seconds."""
 _MOST_AT_ONCE = 4096
 """Maximum number of fragments that are added at once."""
 
@@ -531,7 +531,7 @@ class Clusterer(ABC):
     """A clustering algorithm. The constructor's parameters are its options.
 
     Attributes:
-        particles: P, the maximum of particles per subproblem; None if there is no maximum.
+        particles: P, the maximum number of particles per subproblem; None if there is no maximum.
         unindexed: whether it compares with all clusters, whatever the index of the spec says.
 
     """

@@ -43,11 +43,11 @@ class CandidateIndex(ABC):
     its options.
 
     Attributes:
-        families: maximum families of clusters that a key may lead to. A family is all competing
-            clusters with the same first fragment.
-        shared: minimum keys in common with a family, if any family has that many.
-        compared: maximum families that a fragment is compared with: those with the most keys in
-            common, the earliest first; 0 sets no limit.
+        families: maximum number of families of clusters that a key may lead to. A family is all
+            competing clusters with the same first fragment.
+        shared: minimum number of keys in common with a family, if any family has that many.
+        compared: maximum number of families that a fragment is compared with: those with the most
+            keys in common, the earliest first; 0 sets no limit.
 
     """
 

@@ -43,7 +43,7 @@ _PEOPLE = {
 
 
 def people() -> list[Fragment]:
-    """20 records of 8 people: names, dates and places with typing errors and gaps."""
+    """20 records of 8 people: names, dates and places with typos and gaps."""
     labels = {str(row): person for person, rows in _PEOPLE.items() for row in rows}
     fragments = load(_file("people", 0), id="id")
     return [replace(fragment, label=labels[fragment.id]) for fragment in fragments]

@@ -122,7 +122,7 @@ class Reliability:
 def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> ReportedPairs:
     """The pairs that share a cluster with more than `least` probability.
 
-    The posteriors have the same fragments and numbers. Too many pairs for the memory are an error.
+    The posteriors have the same fragments and numbers. More pairs than fit in memory are an error.
     """
     n = posteriors[0].n_fragments
     together = sparse.csr_array((n, n))

@@ -53,11 +53,12 @@ class Ngrams(HashedIndex):
     """Keys by a text's rarest character n-grams.
 
     Args:
-        families: maximum families of clusters that a key leads to; a key with more is closed: it
-            counts only for fragments without any other key that leads to a family.
-        shared: minimum keys in common with a family of clusters, if any family has that many.
-        compared: maximum families that a fragment is compared with, those with the most keys in
-            common; 0 sets no limit.
+        families: maximum number of families of clusters that a key leads to; a key with more is
+            closed: it counts only for fragments without any other key that leads to a family.
+        shared: minimum number of keys in common with a family of clusters, if any family has that
+            many.
+        compared: maximum number of families that a fragment is compared with, those with the most
+            keys in common; 0 sets no limit.
         order: n; from 2 to 8.
         rarest: maximum n-grams of a value that become keys, the rarest first.
         common: minimum number of values for an n-gram to be paired with others.

@@ -63,11 +63,12 @@ class Projection(HashedIndex):
     """Keys by cells of random projections of a fragment's vector.
 
     Args:
-        families: maximum families of clusters that a key leads to; a key with more is closed: it
-            counts only for fragments without any other key that leads to a family.
-        shared: minimum keys in common with a family of clusters, if any family has that many.
-        compared: maximum families that a fragment is compared with, those with the most keys in
-            common; 0 sets no limit.
+        families: maximum number of families of clusters that a key leads to; a key with more is
+            closed: it counts only for fragments without any other key that leads to a family.
+        shared: minimum number of keys in common with a family of clusters, if any family has that
+            many.
+        compared: maximum number of families that a fragment is compared with, those with the most
+            keys in common; 0 sets no limit.
         tables: L, the number of keys per fragment; with distances, a quarter for each of four
             widths.
         rows: K, directions per table; 0 chooses a number to suit the file.

@@ -155,11 +155,12 @@ class Selective(HashedIndex):
     """Keys from values, features, and pairs of common ones.
 
     Args:
-        families: maximum families of clusters that a key leads to; a key with more is closed: it
-            counts only for fragments without any other key that leads to a family.
-        shared: minimum keys in common with a family of clusters, if any family has that many.
-        compared: maximum families that a fragment is compared with, those with the most keys in
-            common; 0 sets no limit.
+        families: maximum number of families of clusters that a key leads to; a key with more is
+            closed: it counts only for fragments without any other key that leads to a family.
+        shared: minimum number of keys in common with a family of clusters, if any family has that
+            many.
+        compared: maximum number of families that a fragment is compared with, those with the most
+            keys in common; 0 sets no limit.
         common: minimum number of fragments for a shared value or feature to be paired with others.
         rules: additional keys, each a list of attributes joined by "+": fragments with equal first
             values of all of them are compared.

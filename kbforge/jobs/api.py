@@ -352,7 +352,7 @@ def update(
         fragments: in a form that `cluster` accepts; those already in the store are skipped.
         on_duplicate: what to do with a stored id and different content, "error" or "replace".
         on_step: called after every step; it may raise `Interrupted` to end the run.
-        against: known entities, as for `cluster`; the store keeps all of them, also for later
+        against: known entities, as for `cluster`; the store keeps all of them, even for later
             updates. Only for a store that was made with some.
         chosen: as for `cluster`, for a new store; an existing store has its own choices.
 
@@ -441,7 +441,7 @@ def review(
         ask: called with a question: `first.fragment` and `second.fragment`, their clusters, and the
             evidence. It returns whether they are one entity, or None if unknown. It may raise
             `Interrupted` to end the review.
-        count: maximum questions; None asks until nothing is uncertain.
+        count: maximum number of questions; None asks until nothing is uncertain.
 
     Raises:
         KBForgeError: the store cannot be opened, or written.

@@ -288,7 +288,7 @@ def _scored(
 def _scores(x: Fragment, gains: FloatArray, alone: float) -> tuple[FloatArray, float]:
     """Refuse NaN."""
     if np.isnan(alone) or alone == np.inf or not (gains < np.inf).all():
-        raise LikelihoodError(f'the likelihood of fragment "{quoted(x.id)}" is no number')
+        raise LikelihoodError(f'the likelihood of fragment "{quoted(x.id)}" is not a number')
     return gains, alone
 
 

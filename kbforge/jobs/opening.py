@@ -21,11 +21,11 @@ from kbforge.store.store import Store
 from kbforge.store.writing import KNOWN, StoreWriter, begin, write_run
 
 COMMIT_SECONDS = 1.0
-"""Minimum seconds between two transactions."""
+"""Minimum time between two transactions, in seconds."""
 COMMIT_SHARE = 0.05
 """Maximum share of time for transactions: rows are spread over the tables, so each writes much."""
 COMMIT_LATEST = 30.0
-"""Maximum seconds between transactions: a crash loses at most these."""
+"""Maximum time between transactions, in seconds: a crash loses at most these."""
 COMMIT_FRAGMENTS = 100_000
 """Maximum number of steps between transactions, because their results stay in memory."""
 

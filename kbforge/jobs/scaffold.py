@@ -56,8 +56,8 @@ def new_plugin(kind: str, name: str, target: str | None = None) -> list[Path]:
 def _require_name(kind: str, name: str) -> None:
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f'"{quoted(name)}": expected a name of small letters, digits and dashes that begins '
-            "with a letter, such as my-lines"
+            f'"{quoted(name)}": expected a name of lower-case letters, digits and dashes that '
+            "begins with a letter, such as my-lines"
         )
     if name in registry.names(kind):
         raise UsageError(

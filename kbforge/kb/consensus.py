@@ -16,8 +16,8 @@ of the expected variation of information (by Jensen's inequality, their section 
 to a constant. Both need only the similarity.
 
 Up to `_EXACT` fragments all groupings are compared. Beyond, the search starts at the best particle,
-at singletons, and at one cluster of all. From each start it moves single fragments, in order, to
-their best cluster until none moves; then it merges the two clusters whose union has the smallest
+at singletons, and at one cluster of all. From each start it moves individual fragments, in order,
+to their best cluster until none moves; then it merges the two clusters whose union has the smallest
 loss, and repeats, until nothing improves. It returns the best result, which is never worse than the
 best particle.
 

@@ -23,7 +23,7 @@ These rules, in order, choose the best spelling of the value, and of values that
 2. It is not in capitals, if another one has several words in both cases.
 3. Most fragments state it.
 4. It has no comma; it has most accents.
-5. It has both cases; an e-mail or web address has only small letters.
+5. It has both cases; an e-mail or web address has only lower-case letters.
 6. It is the longest; it is the first by code point.
 
 Nothing depends on the order of the fragments. Only the `MOST` most stated values are compared, by

@@ -153,7 +153,9 @@ def exporter_for(output: str) -> str:
             f"{quoted(output, 400)}: expected an output without compression or with .gz, got zstd"
         )
     return registry.require_plugin_of(
-        "exporters", output, f"{option('format', 'NAME')} takes another (see kbforge plugins list)"
+        "exporters",
+        output,
+        f"{option('format', 'NAME')} selects another (see kbforge plugins list)",
     )
 
 

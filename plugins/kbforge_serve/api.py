@@ -128,7 +128,7 @@ def _entities(routes: APIRouter, service: Service) -> None:
         limit: Limit = 20,
         cursor: Annotated[str | None, Query(description="What `next` said.")] = None,
     ) -> Response:
-        """Find entities by the values and ids of their fragments; typing errors are tolerated."""
+        """Find entities by the values and ids of their fragments; typos are tolerated."""
         return json_of(service.search.find(q, limit, cursor))
 
     @routes.get("/entities", summary="List entities", **_says(facts.Listing))

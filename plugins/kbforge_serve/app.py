@@ -75,7 +75,10 @@ def _say_errors(app: FastAPI, store: str) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        said = {404: "there is nothing at this address", 405: "this address takes another method"}
+        said = {
+            404: "there is nothing at this address",
+            405: "this address needs a different method",
+        }
         sentence = said.get(error.status_code, str(error.detail))
         return failure(request, error.status_code, sentence, error.headers)
 

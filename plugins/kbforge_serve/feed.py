@@ -17,7 +17,7 @@ from kbforge_serve.readers import Readers
 MOST_CHANGES = 10_000
 """Maximum number of changes in one answer."""
 LONGEST = 60.0
-"""Maximum seconds that a request waits for a run."""
+"""Maximum time that a request waits for a run, in seconds."""
 MOST_FOLLOWING = 64
 """Maximum number of requests that wait for runs at a time."""
 _EVERY = 0.25  # seconds between two looks at the store

@@ -105,7 +105,7 @@ class _Tools:
         limit: Limit = 10,
         cursor: Annotated[str, Field(description="`next` of the answer before.")] = "",
     ) -> Facts:
-        """Find entities by words of their fragments, best first; typing errors are tolerated.
+        """Find entities by words of their fragments, best first; typos are tolerated.
 
         Each result has the entity's id, name, size and confidence, some values, and what matched.
         """

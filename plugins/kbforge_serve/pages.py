@@ -89,7 +89,7 @@ class Pages:
         self.router.add_api_route(path, page, response_class=HTMLResponse, response_model=None)
 
     def _page(self, request: Request, template: str, found: Facts, **more: Any) -> HTMLResponse:
-        """A page of facts, with the address of the same as JSON."""
+        """A page of facts, with the address of the same facts as JSON."""
         url = request.url
         json = f"{url.path}.json" + (f"?{url.query}" if url.query else "")
         return frame.page(request, template, self._store, facts=found, json=json, **more)

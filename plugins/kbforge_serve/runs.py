@@ -30,7 +30,7 @@ def runs_of(
     """The last runs, latest first, and the changes between two of them: by default the last.
 
     "state" of the change is "ready" or "under way". Then there are no figures, or those of a moment
-    ago if one of the two is the run at hand. A NotFoundError says that there is no such run.
+    ago if one of the two is the current run. A NotFoundError says that there is no such run.
     """
     with readers.store() as store:
         count = ask(store.database.connection, "SELECT count(*) FROM run")[0][0]

@@ -56,7 +56,7 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "no such address"
         raise KBForgeError(
-            f"cannot listen on {quoted(host)} port {port}: {reason}; --port 0 takes any free port"
+            f"cannot listen on {quoted(host)} port {port}: {reason}; --port 0 selects a free one"
         ) from None
 
 

@@ -17,7 +17,7 @@ from tests.program import Run
 
 PEOPLE = ("Ann Novak", "Bob Stein", "Cy Rossi")
 REPEATED = "columns numbered, whose names are there already ({}): {}"
-UNNAMED = "unnamed columns called by their position ({}): {}"
+UNNAMED = "columns without a name called by their position ({}): {}"
 BEYOND = "columns beyond the header called by their position: {}"
 BLANK, HEADERS = "blank rows left out: {}", "repeated header rows left out: {}"
 
@@ -126,6 +126,6 @@ def test_the_advice_on_a_sheet_can_be_followed(program: Run, tmp_path: Path) -> 
         members.append(row)
     book.save(file)
     told = program("cluster", file, "-o", output)
-    assert "--set source.sheet=NAME takes another" in told.err
+    assert "--set source.sheet=NAME selects another" in told.err
     program("cluster", file, "--set", "source.sheet=Members", "-o", output)
     assert {line["name"] for line in read_lines(output)} == {"Ann", "Bo"}

@@ -123,11 +123,11 @@ def test_what_is_there_stays(there, here, program):
 @pytest.mark.parametrize(
     ("kind", "name", "sentence"),
     [
-        ("source", "My-Lines", "expected a name of small letters, digits and dashes"),
-        ("source", "../lines", "expected a name of small letters, digits and dashes"),
-        ("source", "1st", "expected a name of small letters, digits and dashes"),
-        ("source", "a--b", "expected a name of small letters, digits and dashes"),
-        ("source", "lines\n", "expected a name of small letters, digits and dashes"),
+        ("source", "My-Lines", "expected a name of lower-case letters, digits and dashes"),
+        ("source", "../lines", "expected a name of lower-case letters, digits and dashes"),
+        ("source", "1st", "expected a name of lower-case letters, digits and dashes"),
+        ("source", "a--b", "expected a name of lower-case letters, digits and dashes"),
+        ("source", "lines\n", "expected a name of lower-case letters, digits and dashes"),
         ("source", "csv", 'the source "csv" is installed already'),
         ("sauce", "lines", 'there is no kind "sauce"'),
     ],

@@ -43,11 +43,11 @@ EXPECTED = [dict(zip(ROWS[0], row, strict=True)) for row in ROWS[1:]]
         ("utf-16-be", "UTF-16-BE"),
         (
             "cp1252",
-            "cp1252 (a guess, because it is not UTF-8; --set source.encoding=NAME takes another)",
+            "cp1252 (a guess, because it is not UTF-8; --set source.encoding=NAME selects another)",
         ),
         (
             "latin-1",
-            "cp1252 (a guess, because it is not UTF-8; --set source.encoding=NAME takes another)",
+            "cp1252 (a guess, because it is not UTF-8; --set source.encoding=NAME selects another)",
         ),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_sheet_by_name(program, tmp_path):
     first = program("load", path)
     assert b'"text":["x"]' in first.out
     assert (
-        'sheet "Notes" of 2 (--set source.sheet=NAME takes another), 1 row, 1 column' in first.err
+        'sheet "Notes" of 2 (--set source.sheet=NAME selects another), 1 row, 1 column' in first.err
     )
     found = load(path, sheet="Members")
     assert [(x.names, x.place) for x in found] == [

@@ -43,7 +43,7 @@ class WikidataSource(Source):
     Args:
         languages: codes of the languages of names and descriptions; empty for all. `mul` holds
             names that are the same in all languages.
-        claims: properties to take as attributes, as P31 or P569=born.
+        claims: properties to take as attributes, such as P31 or P569=born.
         types: kinds of entities to read: item, property, lexeme; empty for all.
 
     """

@@ -317,7 +317,7 @@ def _pseudo_likelihood(log_alpha: float, terms: Terms) -> float:
 
 
 def _maximum(alone: FloatArray, kept: FloatArray, search: Search) -> tuple[float, str]:
-    """(log alpha at the maximum, edge) from the log odds of single fragments and of the others.
+    """(log alpha at the maximum, edge) from the log odds of individual fragments and of the others.
 
     The slope is a difference of two positive sums; its sign is taken from their logs, which do not
     underflow if both sums are tiny.

@@ -72,7 +72,7 @@ class SplitSmc(SequentialMonteCarlo):
     """Online clustering that keeps many competing groupings (Trojan et al.).
 
     Args:
-        particles: P, maximum particles per subproblem.
+        particles: P, maximum number of particles per subproblem.
         resampler: how a pool of putative particles is reduced to P. `greedy` keeps the heaviest and
             is optimal in reverse KL divergence; the others are unbiased.
         weights: how partial groupings are weighted after a split: `target` by the posterior,

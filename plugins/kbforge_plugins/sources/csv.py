@@ -354,7 +354,7 @@ def described(delimiter: str, encoding: str, guessed: bool) -> str:
     mark = DELIMITERS.get(delimiter, f'"{quoted(delimiter)}"')
     shown = encoding.upper() if encoding.startswith("utf") else encoding
     named = option("source.encoding", "NAME")
-    doubt = f" (a guess, because it is not UTF-8; {named} takes another)"
+    doubt = f" (a guess, because it is not UTF-8; {named} selects another)"
     return f"{mark}-separated, {shown}{doubt if guessed and encoding == WESTERN else ''}"
 
 

@@ -3,8 +3,8 @@
 An input is the name of a data set on the hub (`owner/name`), or a local file that `datasets` can
 read: json, jsonl, csv, parquet or arrow. `datasets` parses blocks of a file and returns no rows of
 a block with an error, so a file that it cannot parse is an error and never quarantined; the
-`jsonl`, `csv` and `parquet` sources set aside single lines. Data sets that need their own program
-are refused by `datasets` itself.
+`jsonl`, `csv` and `parquet` sources set aside individual lines. Data sets that need their own
+program are refused by `datasets` itself.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ BLANK = "blank rows left out"
 """The name in counts for rows without any text."""
 _RENAMED = {
     True: "columns numbered, whose names are there already",
-    False: "unnamed columns called by their position",
+    False: "columns without a name called by their position",
 }
 _BEFORE_ALL = datetime.datetime(1899, 12, 30)
 _NAMES_A_DATE = re.compile(r"(?:\b|_)(?:(?:birth)?date|dob|born|birthday|died)(?:\b|_)", re.I)

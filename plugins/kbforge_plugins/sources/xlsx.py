@@ -84,7 +84,7 @@ class XlsxSource(TableSource):
         about = f'{quoted(name, 400)}: sheet "{quoted(title, 40)}"'
         if len(book.sheets) > 1:
             about = (
-                f"{about} of {len(book.sheets)} ({option('source.sheet', 'NAME')} takes another)"
+                f"{about} of {len(book.sheets)} ({option('source.sheet', 'NAME')} selects another)"
             )
         rows = _rows(book, book.sheets[title], name)
         first, cells = next(rows, (0, []))

@@ -20,7 +20,7 @@ def mcp(
         bool, option("--http", "Serve by HTTP instead of standard input and output.")
     ] = False,
     port: Annotated[
-        int, option("--port", "With --http: port; 0 takes any.", min=0, max=65_535)
+        int, option("--port", "With --http: port; 0 selects a free one.", min=0, max=65_535)
     ] = 8001,
 ) -> None:
     """Serve a store to language models (Model Context Protocol).

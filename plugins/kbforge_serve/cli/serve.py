@@ -18,7 +18,7 @@ _MOST_HELPERS = 4  # processes; each has the models in memory
 @app.command()
 def serve(
     store: options.Store,
-    port: Annotated[int, option("--port", "Port; 0 takes any.", min=0, max=65_535)] = 8000,
+    port: Annotated[int, option("--port", "Port; 0 selects a free one.", min=0, max=65_535)] = 8000,
     host: Annotated[
         str, option("--host", "Address to listen on. Other machines need a token.")
     ] = "127.0.0.1",
@@ -54,7 +54,7 @@ def serve(
 
     Pages are at /, the API is under /api (its OpenAPI document is /api/openapi.json), and the
     reconciliation service for OpenRefine is at /reconcile. Ctrl-C ends the server when the requests
-    under way have ended. Other commands can write the store at the same time.
+    under way have ended. Other commands can write to the store at the same time.
 
     Examples:
 

@@ -67,7 +67,7 @@ class Gpt(Likelihood):
     Args:
         device: "cpu" or "cuda".
         precision: "fp32", "bf16", or "auto" for the faster of them on this machine.
-        batch_tokens: maximum tokens read at once; 0 is the device's default.
+        batch_tokens: maximum number of tokens read at once; 0 is the device's default.
         cache_mb: memory for computed scores, in MiB.
         reading_mb: memory for the beginnings of sets, in MiB: a set that begins like an earlier one
             is not read from the start.

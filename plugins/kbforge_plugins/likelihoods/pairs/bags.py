@@ -483,7 +483,7 @@ def spelt(text: str) -> str:
 
 
 def _plain(number: str) -> str:
-    """A number without a decimal comma and unnecessary zeros."""
+    """A number without a decimal comma or unnecessary zeros."""
     number = number.replace(",", ".")
     if "." in number:
         number = number.rstrip("0").rstrip(".")
