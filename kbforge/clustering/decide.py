@@ -117,7 +117,7 @@ def add_cornered(state: SessionState, x: Fragment) -> StepResult:
     Decisions merge it with fragments whose clusters already have one of its linking values.
 
     Raises:
-        LikelihoodError: as `decide`; the fragment has not been added.
+        LikelihoodError: the likelihood is not finite; the fragment has not been added.
     """
     number = len(state.held)
     state.bindings.expect(number, (x,))

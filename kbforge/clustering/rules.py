@@ -14,7 +14,7 @@ subproblems (section 3) and surrogates (appendix C.1).
 
 A putative particle puts x into C, with weight w_si + log|C| + L(C + x) - L(C), or into a cluster
 of its own, with weight w_si + log alpha + L({x}). The kernel takes the steps
-(`kbforge/kernel/src/step.cpp`); `tests/kernel/oracle.py` defines a step in one page.
+(`kbforge/kernel/src/step.cpp`); `tests/kernel/oracle.py` defines a step in Python.
 
 Resamplers reduce many weighted putative particles to at most P. One signature for the family:
 

@@ -200,7 +200,7 @@ def test_a_kernel_that_was_not_told_says_so() -> None:
     table = clusters.compiled
     assert table is not None
     lost = table.read(fragments[:10])
-    with pytest.raises(LikelihoodError, match="open another"):
+    with pytest.raises(LikelihoodError, match="open a new one"):
         session.add(fragments[10:])
     assert session.n_fragments < 10
     table.tell(lost)

@@ -2,13 +2,9 @@
 
 #include <memory>
 
-#include "counts.hpp"
-#include "gaussian.hpp"
 #include "keys.hpp"
-#include "pairs.hpp"
 #include "run.hpp"
 #include "trees.hpp"
-#include "urns.hpp"
 
 namespace kbforge {
 
@@ -23,19 +19,10 @@ class KeyMaker {
 
 }  // namespace kbforge
 
-using kbforge::AttributeTable;
 using kbforge::KeyMaker;
 using kbforge::Outcome;
 using kbforge::Run;
 using kbforge::Table;
-
-namespace {
-
-std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
-  return static_cast<AttributeTable*>(table)->attributes;
-}
-
-}  // namespace
 
 std::int32_t kb_version(void) { return 13; }
 
@@ -228,103 +215,7 @@ std::int64_t kb_keys_of(KeyMaker* keys, std::int64_t n, const std::int64_t* valu
   return static_cast<std::int64_t>(keys->out.size());
 }
 
-Table* kb_attributes_new(void) { return new AttributeTable(); }
-
 void kb_table_free(Table* table) { delete table; }
-
-void kb_attributes_begin(Table* table, double concentration, double discount,
-                         std::int64_t n_weights, const double* weights, std::int32_t numeric,
-                         std::int64_t alphabet, std::int64_t n_letters,
-                         const std::uint32_t* letters,
-                         void (*by_words)(std::int32_t, std::int32_t, std::int32_t, double*)) {
-  kbforge::AttributeRules rules;
-  rules.concentration = concentration;
-  rules.discount = discount;
-  rules.weights.assign(weights, weights + n_weights);
-  rules.numeric = numeric != 0;
-  rules.alphabet = alphabet;
-  rules.letters.assign(letters, letters + n_letters);
-  rules.by_words = by_words;
-  const auto attribute = static_cast<std::int32_t>(attributes_of(table).size());
-  attributes_of(table).push_back(std::make_unique<kbforge::Urns>(attribute, std::move(rules)));
-}
-
-std::int32_t kb_attributes_values(Table* table, std::int32_t attribute, std::int64_t first,
-                          std::int64_t n, const double* base, const std::uint8_t* counted,
-                          const std::int64_t* char_start, const std::uint32_t* chars,
-                          const std::int64_t* feature_start, const std::int32_t* names,
-                          const std::int32_t* features, const double* masses) {
-  kbforge::Values& values = attributes_of(table)[attribute]->values;
-  if (values.size() != first) return 0;
-  values.add(n, base, counted, char_start, chars, feature_start,
-                                           names, features, masses);
-  return 1;
-}
-
-double kb_attributes_draw(Table* table, std::int32_t attribute, std::int32_t u,
-                          std::int32_t v) {
-  return attributes_of(table)[attribute]->values.draw(u, v);
-}
-
-double kb_attributes_evidence(Table* table, std::int32_t attribute, std::int32_t u,
-                              std::int32_t v) {
-  kbforge::Urns& urns = *attributes_of(table)[attribute];
-  return urns.gain(urns.single(u), v) - urns.log_marginal(urns.single(v));
-}
-
-Table* kb_counts_new(void (*more)(std::int32_t, std::int64_t, std::int64_t, double*)) {
-  return new kbforge::CountTable(more);
-}
-
-std::int32_t kb_counts_rows(Table* table, std::int64_t first, std::int64_t n, std::int64_t width,
-                            const double* factors) {
-  auto* counts = static_cast<kbforge::CountTable*>(table);
-  if (counts->n_rows() != first) return 0;
-  counts->add_rows(n, width, factors);
-  return 1;
-}
-
-Table* kb_gaussian_new(void) { return new kbforge::GaussianTable(); }
-
-void kb_gaussian_begin(Table* table, std::int64_t dimensions, std::int64_t n_ends,
-                       const std::int64_t* ends, const double* a, const double* b,
-                       const double* lam, const double* centre) {
-  const auto by_dimension = [dimensions](const double* x) {
-    return std::vector<double>(x, x + dimensions);
-  };
-  static_cast<kbforge::GaussianTable*>(table)->begin(
-      {by_dimension(a), by_dimension(b), by_dimension(lam), by_dimension(centre),
-       std::vector<std::int64_t>(ends, ends + n_ends)});
-}
-
-void kb_gaussian_sizes(Table* table, std::int64_t n, const double* log_gammas) {
-  static_cast<kbforge::GaussianTable*>(table)->set_sizes(n, log_gammas);
-}
-
-std::int32_t kb_gaussian_points(Table* table, std::int64_t first, std::int64_t n,
-                                const double* points) {
-  auto* gaussian = static_cast<kbforge::GaussianTable*>(table);
-  if (gaussian->n_points() != first) return 0;
-  gaussian->add_points(n, points);
-  return 1;
-}
-
-Table* kb_pairs_new(std::int64_t rows, const std::int64_t* start, const std::int32_t* second,
-                    const std::int32_t* above, const std::int64_t* back_start,
-                    const std::int32_t* back, const std::int32_t* back_first,
-                    const std::int32_t* own, std::int64_t apart, double units) {
-  const kbforge::Links links{rows, start, second, above, back_start, back, back_first, own};
-  return new kbforge::PairTable(links, apart, units);
-}
-
-std::int32_t kb_pairs_rows(Table* table, std::int64_t first, std::int64_t n,
-                           const std::int64_t* start, const std::int32_t* rows,
-                           const std::int32_t* above) {
-  auto* pairs = static_cast<kbforge::PairTable*>(table);
-  if (pairs->n_rows() != first) return 0;
-  pairs->add_rows(n, start, rows, above);
-  return 1;
-}
 
 void kb_trees_add(std::int64_t trees, std::int64_t nodes, const std::int64_t* feature,
                   const double* threshold, const std::uint64_t* kept_right,

@@ -204,61 +204,7 @@ KB_API std::int64_t kb_keys_of(kbforge::KeyMaker* keys, std::int64_t n,
                                const std::int64_t* more_start, const std::int64_t* more,
                                const std::int64_t** starts, const std::int64_t** out);
 
-KB_API kbforge::Table* kb_attributes_new(void);
 KB_API void kb_table_free(kbforge::Table* table);
-KB_API void kb_attributes_begin(kbforge::Table* table, double concentration,
-                                double discount, std::int64_t n_weights, const double* weights,
-                                std::int32_t numeric, std::int64_t alphabet,
-                                std::int64_t n_letters, const std::uint32_t* letters,
-                                void (*by_words)(std::int32_t, std::int32_t, std::int32_t,
-                                                 double*));
-// More values of an attribute, numbered from `first`, which is how many there are; 0: it is not, and
-// nothing was done. Of each: base probability, whether it was counted, characters, and
-// features by name and number, with the base probability of all values that have each.
-KB_API std::int32_t kb_attributes_values(kbforge::Table* table, std::int32_t attribute,
-                                 std::int64_t first, std::int64_t n, const double* base,
-                                 const std::uint8_t* counted,
-                                 const std::int64_t* char_start, const std::uint32_t* chars,
-                                 const std::int64_t* feature_start, const std::int32_t* names,
-                                 const std::int32_t* features, const double* masses);
-// c G(u | v), for tests and for explanations.
-KB_API double kb_attributes_draw(kbforge::Table* table, std::int32_t attribute,
-                                 std::int32_t u, std::int32_t v);
-// L({u, v}) - L({u}) - L({v}) of two values of an attribute, nats.
-KB_API double kb_attributes_evidence(kbforge::Table* table, std::int32_t attribute,
-                                     std::int32_t u, std::int32_t v);
-
-// Counts of rows; `more` gives factors of a row: its number, the first count, how many, where to.
-KB_API kbforge::Table* kb_counts_new(void (*more)(std::int32_t, std::int64_t, std::int64_t,
-                                                  double*));
-// More rows, numbered from `first`, which is how many there are; 0: it is not, and nothing was
-// done. The factors of each at counts 0 to width - 1, nats; shape [n, width].
-KB_API std::int32_t kb_counts_rows(kbforge::Table* table, std::int64_t first, std::int64_t n,
-                                   std::int64_t width, const double* factors);
-
-// Gaussian clusters: the prior by dimension, dimensions that share `a` up to each end.
-KB_API kbforge::Table* kb_gaussian_new(void);
-KB_API void kb_gaussian_begin(kbforge::Table* table, std::int64_t dimensions, std::int64_t n_ends,
-                              const std::int64_t* ends, const double* a, const double* b,
-                              const double* lam, const double* centre);
-// The terms of cluster sizes below n.
-KB_API void kb_gaussian_sizes(kbforge::Table* table, std::int64_t n, const double* log_gammas);
-// More points, numbered from `first`, which is how many there have been; 0: it is not, and nothing
-// was done. Shape [n, dimensions].
-KB_API std::int32_t kb_gaussian_points(kbforge::Table* table, std::int64_t first, std::int64_t n,
-                                       const double* points);
-
-// Pairs of rows; the arrays of links stay where they are as long as the table lives.
-KB_API kbforge::Table* kb_pairs_new(std::int64_t rows, const std::int64_t* start,
-                                    const std::int32_t* second, const std::int32_t* above,
-                                    const std::int64_t* back_start, const std::int32_t* back,
-                                    const std::int32_t* back_first, const std::int32_t* own,
-                                    std::int64_t apart, double units);
-// More rows, numbered from `first`, which is how many there are; 0: it is not, and nothing was
-// done. Where each one's candidates begin, shape [n + 1]; rows up to itself; what each adds.
-KB_API std::int32_t kb_pairs_rows(kbforge::Table* table, std::int64_t first, std::int64_t n,
-                                  const std::int64_t* start, const std::int32_t* rows,
-                                  const std::int32_t* above);
 
 // Add the leaves that rows come to in decision trees; see trees.hpp.
 KB_API void kb_trees_add(std::int64_t trees, std::int64_t nodes, const std::int64_t* feature,

@@ -1,8 +1,120 @@
-#include "urns.hpp"
-
+// The attribute likelihood: an urn an attribute and cluster.
+//
+// See kbforge_plugins/likelihoods/attributes/urn.py for the model. Equal multisets are one urn, which
+// lives as long as a cluster holds it. L depends on the multiset alone: logs are added as whole
+// numbers of a small unit.
 #include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "api.hpp"
+#include "table.hpp"
+#include "values.hpp"
 
 namespace kbforge {
+
+// An urn's place, and how many urns had it before, so that no two urns that ever were are confused.
+using UrnId = std::uint64_t;
+constexpr UrnId kNoUrn = 0;
+
+class Urns {
+ public:
+  Urns(std::int32_t attribute, AttributeRules rules);
+
+  Values values;
+
+  double log_marginal(UrnId urn) const { return at(urn).log_marginal; }
+  // L(urn + u) - L(urn), nats.
+  double gain(UrnId urn, std::int32_t u);
+  // The urn with one observation; held for good.
+  UrnId single(std::int32_t u);
+  // The urn with one more observation; it is held by one more.
+  UrnId grown(UrnId urn, std::int32_t u);
+  // L of both together less L of each, nats; the same whichever comes first.
+  double merge_gain(UrnId urn, UrnId other);
+  // The urn with the observations of both; it is held by one more.
+  UrnId merged(UrnId urn, UrnId other);
+  void hold(UrnId urn) { ++urns_[place_of(urn)].holders; }
+  void let_go(UrnId urn);
+
+ private:
+  struct Item {
+    std::int32_t value, count;
+    std::int64_t sum;  // log of its term of L's sum, in units; kOut: it is not taken for the true one
+  };
+  struct Urn {
+    UrnId id = kNoUrn;         // none: the place is free
+    std::unique_ptr<Item[]> items;
+    double log_marginal = 0.0;
+    std::int64_t chance = 0;   // log of the term in which the true value is elsewhere, in units
+    UrnId next = kNoUrn;       // of the same bucket
+    std::int32_t n = 0, size = 0, holders = 0;
+    std::uint32_t generation = 0;
+  };
+  struct Known {
+    UrnId urn = kNoUrn, grown = kNoUrn;
+    double gain = 0.0;
+    std::int32_t u = -1;
+    bool gained = false;
+  };
+
+  static std::uint32_t place_of(UrnId urn) { return static_cast<std::uint32_t>(urn) - 1; }
+  const Urn& at(UrnId urn) const { return urns_[place_of(urn)]; }
+  Known& known_of(UrnId urn, std::int32_t u);
+  double work_out_gain(const Urn& urn, std::int32_t u);
+  std::int64_t units(std::int32_t u, std::int32_t v, std::int32_t n);
+  std::int64_t chance_units(std::int32_t u, std::int32_t n) const;
+  std::int64_t units_of(const std::vector<Item>& items, std::int32_t v);
+  double log_rising_of_all(std::int32_t n);
+  double log_sum_exp(std::vector<double>& terms);
+  void add_to(const Urn& urn, std::int32_t u, std::vector<Item>& items);
+  void leave_most_seen(std::vector<Item>& items) const;
+  bool comes_after(const Urn& urn, const Urn& other) const;
+  void join(const Urn& urn, const Urn& other, std::vector<Item>& items) const;
+  std::int64_t sum_of_both(const Urn& urn, const Urn& other, const std::vector<Item>& items,
+                           std::int32_t v);
+  UrnId interned(const std::vector<Item>& items, std::int64_t chance);
+  std::uint64_t hash_of(const Item* items, std::size_t n) const;
+  void rehash();
+
+  std::vector<Urn> urns_;
+  std::vector<std::uint32_t> free_;
+  std::vector<UrnId> buckets_, singles_;
+  std::size_t n_live_ = 0;
+  std::vector<Known> known_;
+  std::vector<double> log_rising_;
+  std::vector<double> terms_, factors_;
+  std::vector<Item> items_;
+};
+
+class AttributeTable : public Table {
+ public:
+  std::vector<std::unique_ptr<Urns>> attributes;
+
+  bool knows(const Record& x) const override;
+  void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
+  Ahead ahead() const override { return n_parts() > 1 ? Ahead::kByPart : Ahead::kNever; }
+  std::size_t n_parts() const override { return attributes.size(); }
+  void log_predictive_part(std::size_t part, const Record& x, std::size_t place,
+                           const std::vector<Slot>& slots, double* out) override;
+  void log_predictive_unread(const Record& x, const std::vector<Slot>& slots,
+                             double* out) override;
+  double log_predictive_new(const Record& x) override;
+  void extend(const Record& x, const std::vector<std::int64_t>& parents,
+              const std::vector<std::int64_t>& children) override;
+  void release(const std::vector<std::int64_t>& slots) override;
+  // By attribute.
+  void log_marginals(Slot slot, double* out) override;
+  void log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
+                        double* out) override;
+  void merge(Slot slot, Slot into) override;
+
+ private:
+  std::vector<UrnId> held_;  // by slot and attribute; none: no fragment states it
+  std::vector<char> unread_;  // by slot: whether no fragment states anything that is read
+  std::vector<double> terms_;
+};
 
 namespace {
 
@@ -500,3 +612,60 @@ void AttributeTable::merge(Slot slot, Slot into) {
 }
 
 }  // namespace kbforge
+
+using kbforge::AttributeTable;
+using kbforge::Table;
+
+namespace {
+
+std::vector<std::unique_ptr<kbforge::Urns>>& attributes_of(Table* table) {
+  return static_cast<AttributeTable*>(table)->attributes;
+}
+
+}  // namespace
+
+KB_API Table* kb_attributes_new(void) { return new AttributeTable(); }
+
+KB_API void kb_attributes_begin(Table* table, double concentration, double discount,
+                                std::int64_t n_weights, const double* weights, std::int32_t numeric,
+                                std::int64_t alphabet, std::int64_t n_letters,
+                                const std::uint32_t* letters,
+                                void (*by_words)(std::int32_t, std::int32_t, std::int32_t, double*)) {
+  kbforge::AttributeRules rules;
+  rules.concentration = concentration;
+  rules.discount = discount;
+  rules.weights.assign(weights, weights + n_weights);
+  rules.numeric = numeric != 0;
+  rules.alphabet = alphabet;
+  rules.letters.assign(letters, letters + n_letters);
+  rules.by_words = by_words;
+  const auto attribute = static_cast<std::int32_t>(attributes_of(table).size());
+  attributes_of(table).push_back(std::make_unique<kbforge::Urns>(attribute, std::move(rules)));
+}
+
+// More values of an attribute, numbered from `first`, which is how many there are; 0: it is not, and
+// nothing was done. Of each: base probability, whether it was counted, characters, and
+// features by name and number, with the base probability of all values that have each.
+KB_API std::int32_t kb_attributes_values(Table* table, std::int32_t attribute, std::int64_t first,
+                                         std::int64_t n, const double* base, const std::uint8_t* counted,
+                                         const std::int64_t* char_start, const std::uint32_t* chars,
+                                         const std::int64_t* feature_start, const std::int32_t* names,
+                                         const std::int32_t* features, const double* masses) {
+  kbforge::Values& values = attributes_of(table)[attribute]->values;
+  if (values.size() != first) return 0;
+  values.add(n, base, counted, char_start, chars, feature_start, names, features, masses);
+  return 1;
+}
+
+// c G(u | v), for tests and for explanations.
+KB_API double kb_attributes_draw(Table* table, std::int32_t attribute, std::int32_t u,
+                                 std::int32_t v) {
+  return attributes_of(table)[attribute]->values.draw(u, v);
+}
+
+// L({u, v}) - L({u}) - L({v}) of two values of an attribute, nats.
+KB_API double kb_attributes_evidence(Table* table, std::int32_t attribute, std::int32_t u,
+                                     std::int32_t v) {
+  kbforge::Urns& urns = *attributes_of(table)[attribute];
+  return urns.gain(urns.single(u), v) - urns.log_marginal(urns.single(v));
+}
