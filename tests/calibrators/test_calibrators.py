@@ -165,6 +165,7 @@ def test_black_box_gives_the_same_curve_as_live_tables():
     assert fast.alpha == pytest.approx(slow.alpha, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_maximum_is_the_best_of_a_fine_grid_and_balances_new_clusters():
     data = draw(6, 4, seed=2) + fragments(["dada", "cbcb"], ["s1", "s2"])
     result = by_gold(data)

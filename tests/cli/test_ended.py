@@ -147,6 +147,7 @@ def test_while_rates_are_learned_a_signal_ends_it(tmp_path: Path) -> None:
     assert list(out.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_nohup_is_respected(tmp_path: Path) -> None:
     def ignore() -> None:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)

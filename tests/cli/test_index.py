@@ -95,6 +95,7 @@ def many_names(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "names.jsonl", lines)
 
 
+@pytest.mark.slow
 def test_many_names_get_an_index_by_themselves(
     program: Run, tmp_path: Path, many_names: Path
 ) -> None:

@@ -63,6 +63,7 @@ def test_a_notebook_runs_and_shows_short_results(path, kernel):
     assert [output for output in outputs if output.get("name") == "stderr"] == []
 
 
+@pytest.mark.slow
 def test_a_run_in_a_notebook_shows_a_bar_that_is_gone_at_the_end(kernel, tmp_path):
     code = (
         "import kbforge\n"

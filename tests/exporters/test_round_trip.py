@@ -89,6 +89,7 @@ def test_ftm_loses_nothing(known, made):
             assert all(value in values or f"{key}: {value}" in values for key, value in pairs)
 
 
+@pytest.mark.slow
 def test_a_real_entity_in_every_vocabulary():
     fragments = [
         Fragment("a", {"name": ("Ada Lovelace",), "Birth date": ("1815-12-10",)}, source="census"),

@@ -174,6 +174,7 @@ def decisions_hold(store: str) -> None:
         assert list(opened.pages.totals.constraints.decisions) == in_force
 
 
+@pytest.mark.slow
 def test_nobody_writes_between_what_undo_reads_and_what_it_writes(
     store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -180,6 +180,7 @@ def test_what_is_erased_is_not_heard_any_more(store: str) -> None:
         assert answered(Store(database)).count == len(left)
 
 
+@pytest.mark.slow
 def test_there_is_one_writer(store: str) -> None:
     with (
         reviewed(store),
@@ -189,6 +190,7 @@ def test_there_is_one_writer(store: str) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_fragments_that_came_since_are_asked_about(store: str) -> None:
     with reviewed(store) as review:
         ask(review, 100)

@@ -94,6 +94,7 @@ def test_it_fits_both_widths_in_both_colours_and_axe_finds_nothing_serious(opene
     assert wrong == []
 
 
+@pytest.mark.slow
 def test_entities_are_searched_and_sorted_without_a_network(opened):
     everything = cells(opened, 0)
     opened.get_by_label("Search").fill(everything[3][:5])

@@ -461,6 +461,7 @@ def test_many_runs_come_in_parts(client: TestClient) -> None:
     assert kinds >= 4
 
 
+@pytest.mark.slow
 def test_a_long_poll_ends_with_the_run(address: str) -> None:
     import threading
 

@@ -132,6 +132,7 @@ def places(page: Page, address: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_every_page_fits_and_can_be_read_by_all(address, opened, scheme, width) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
@@ -151,6 +152,7 @@ def test_every_page_fits_and_can_be_read_by_all(address, opened, scheme, width) 
         assert serious == [], name
 
 
+@pytest.mark.slow
 def test_pages_say_the_same_without_scripts(address, opened) -> None:
     page, plain = opened(), opened(java_script_enabled=False)
     for name, path in places(page, address).items():
@@ -380,6 +382,7 @@ def check(page: Page) -> None:
     assert len(page.content()) < 1_000_000
 
 
+@pytest.mark.slow
 def test_a_page_shows_what_was_under_way_once_it_is_there(
     mentions: Path, opened: Callable[..., Page]
 ) -> None:

@@ -159,6 +159,7 @@ def test_a_former_entity_leads_to_those_that_have_its_fragments(readers: Readers
         facts.subproblem(readers, 1 << 80)
 
 
+@pytest.mark.slow
 def test_readers_lend_each_thread_its_own_connection(readers: Readers) -> None:
     ids = [one["id"] for one in facts.listing(readers, "largest", 20)["entities"]]
     expected = [facts.entity(readers, id) for id in ids]

@@ -286,6 +286,7 @@ def test_no_page_of_another_site_reaches_the_tools(
         assert httpx.post(at, json=message, headers=accept | headers).status_code == status
 
 
+@pytest.mark.slow
 def test_the_tools_need_no_other_extra() -> None:
     code = "import sys; sys.modules['fastapi'] = None; import kbforge_serve.mcp"
     done = python("-c", f"{code}; import kbforge_serve.server")

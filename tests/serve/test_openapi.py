@@ -43,6 +43,7 @@ def document(made_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         thread.join()
 
 
+@pytest.mark.slow
 def test_answers_conform_to_the_document(document: Any) -> None:
     checks = schemathesis.checks.CHECKS.get_by_names([*CHECKS])
     operations = [found.ok() for found in document.get_all_operations()]

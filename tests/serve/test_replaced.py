@@ -216,6 +216,7 @@ def test_an_older_copy_is_searched_without_what_came_later(
         assert "newman" not in str(search("Olga Newman 7")).lower()
 
 
+@pytest.mark.slow
 def test_who_follows_hears_that_an_older_copy_is_there(store: Path, tmp_path: Path) -> None:
     kept = copied(store, tmp_path / "kept.sqlite")
     service = Service(str(store))
@@ -245,6 +246,7 @@ def test_who_follows_hears_that_an_older_copy_is_there(store: Path, tmp_path: Pa
         assert "expected the number of a run from 0 to 1, got 2" in polled[0].json()["error"]
 
 
+@pytest.mark.slow
 def test_nobody_is_answered_500_while_files_come_and_go(
     store: Path, made_other: Path, tmp_path: Path
 ) -> None:

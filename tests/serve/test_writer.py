@@ -99,6 +99,7 @@ def test_what_is_there_is_passed_over(writer: Writer) -> None:
     assert done(writer.undo(1))["already"] is True
 
 
+@pytest.mark.slow
 def test_a_plain_copy_is_whole_while_nothing_waits_and_at_the_end(path: str) -> None:
     log = Path(f"{path}-wal")
     with Database(path) as reader:  # as those of a server, it stays open
@@ -165,6 +166,7 @@ def test_requests_with_a_fault_are_sentences(writer: Writer) -> None:
     assert done(writer.add(MORE))["added"] == len(MORE)
 
 
+@pytest.mark.slow
 def test_the_command_line_writes_beside_it(path: str, writer: Writer) -> None:
     done(writer.add(MORE[:10]))
     add_fragments(path, MORE[10:20], RunOptions())
@@ -226,6 +228,7 @@ def test_a_run_ends_after_enough_fragments(path: str) -> None:
     assert all(run.finished for run in runs)
 
 
+@pytest.mark.slow
 def test_a_request_that_was_given_up_is_not_written(path: str, writer: Writer) -> None:
     with Database(path, write=True):
         first = writer.add(MORE[:1])
@@ -250,6 +253,7 @@ def _child(path: str, acknowledged: Connection) -> None:
     _add_batches(path, acknowledged.send)
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_outlives_a_kill(base: Path, path: str, tmp_path: Path) -> None:
     whole = str(shutil.copy(base, tmp_path / "whole.sqlite"))
     _add_batches(whole, lambda _: None)
@@ -286,6 +290,7 @@ def test_commands_have_their_turn_while_fragments_come(path: str, writer: Writer
         assert [one.decision.second for one in Store(opened).decisions()] == [B, C, D]
 
 
+@pytest.mark.slow
 def test_confidence_is_told_when_nothing_waits(base: Path, path: str, tmp_path: Path) -> None:
     other = str(shutil.copy(base, tmp_path / "other.sqlite"))
     served = Writer(path, idle=0.05, told_at_once=1)

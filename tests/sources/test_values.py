@@ -145,6 +145,7 @@ def test_a_cut_file_is_one_sentence(written, text, count, sentence):
     assert said.startswith(sentence)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
 def test_a_damaged_file_keeps_what_is_before(written, pack):
     packed = pack(json.dumps([{"a": i} for i in range(200_000)]).encode())

@@ -95,6 +95,7 @@ def written(path: str) -> None:
         database.transaction(put("b", b"2"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 def test_a_copy_without_the_log_of_a_killed_command_says_so(path: Path, tmp_path: Path) -> None:
     whole = [False]

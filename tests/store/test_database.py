@@ -46,12 +46,14 @@ def put(name: str, value: bytes) -> Callable[[sqlite3.Connection], None]:
     return write
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_refused(path: Path) -> None:
     with Database(str(path), write=True), pytest.raises(OutputError, match="another kbforge"):
         Database(str(path), write=True)
     Database(str(path), write=True).close()
 
 
+@pytest.mark.slow
 def test_a_writer_lets_others_write_in_between(path: Path) -> None:
     with Database(str(path), write=True) as database:
         database.let_go()
@@ -220,6 +222,7 @@ def test_hostile_schemas_are_refused_by_every_verb(name: str, tmp_path: Path, pr
         assert said.count("\n") == 1, (verb, said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", [os.link, os.symlink])
 def test_links_to_a_store_are_one_store(tmp_path: Path, link: Callable[..., None]) -> None:
     path, other = stored("records", tmp_path / "kb.sqlite"), tmp_path / "folder" / "other.sqlite"

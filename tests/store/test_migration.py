@@ -90,6 +90,7 @@ def test_a_migration_that_is_killed_leaves_the_store_as_it_was(old: Path) -> Non
     assert (version(old), dump(old)) == (tables.VERSION, before)
 
 
+@pytest.mark.slow
 def test_an_older_store_that_is_being_written_is_not_read(old: Path) -> None:
     with open(old, "r+b") as file:
         assert lock(file.fileno(), old) is not None

@@ -73,6 +73,7 @@ def metrics(folder: str | Path) -> list[dict[str, Any]]:
 # --- from fragments to clusters -------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_quickstart_by_hand(program, here):
     train, fragments = QUICKSTART / "train.jsonl", QUICKSTART / "fragments.jsonl"
     recipe = write_recipe(here, pieces=400, context=128)
