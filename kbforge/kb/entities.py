@@ -218,12 +218,19 @@ class _Beliefs:
                     having.append(number)
 
     @functools.cached_property
-    def _holding(self) -> dict[int, list[Cluster]]:
-        """The clusters of each fragment, unless all particles agree."""
-        holding: dict[int, list[Cluster]] = {f: [] for f in self._fragments}
-        for cluster in self._having:
+    def _clusters(self) -> list[Cluster]:
+        return list(self._having)
+
+    @functools.cached_property
+    def _holding(self) -> dict[int, list[int]]:
+        """The clusters of each fragment, by their place in `_clusters`.
+
+        Places, since a set of tuples would hash all of a large cluster for each of its fragments.
+        """
+        holding: dict[int, list[int]] = {f: [] for f in self._fragments}
+        for place, cluster in enumerate(self._clusters):
             for fragment in cluster:
-                holding[fragment].append(cluster)
+                holding[fragment].append(place)
         return holding
 
     def about(self, cluster: Cluster, least: float) -> tuple[float, list[_Rival]]:
@@ -232,10 +239,9 @@ class _Beliefs:
         # exactly 1 when nothing disagrees: rounding must not read as doubt
         if len(agreeing) == len(self._probabilities):
             return 1.0, []
-        touching = {other for fragment in cluster for other in self._holding[fragment]}
-        touching.discard(cluster)
+        touching = {place for fragment in cluster for place in self._holding[fragment]}
         # a bit each: particles with the same bits are of one mind; agreeing ones have none
-        ordered = sorted(touching)
+        ordered = sorted(other for place in touching if (other := self._clusters[place]) != cluster)
         minds: dict[int, int] = {}
         for place, other in enumerate(ordered):
             bit = 1 << place

@@ -52,13 +52,13 @@ class OfSomeProblems(ClustererContract):
 
 
 class TestFastEx(OfSomeProblems):
-    """Of the problems, those of an exponential family."""
+    """Of the specs, those of an exponential family."""
 
     name = "fastex"
     options: ClassVar = {"sweeps": 8}
     refusal = "expected dirichlet-multinomial or gaussian"
 
-    def problems(self) -> dict[str, ModelSpec]:
+    def specs(self) -> dict[str, ModelSpec]:
         sharp = DirichletMultinomial(concentration=0.2)
         return {
             "conjugate": ModelSpec(DirichletMultinomial(), alpha=0.7),
@@ -76,15 +76,15 @@ class TestUncollapsed(TestFastEx):
     name = "uncollapsed"
     options: ClassVar = {"sweeps": 8, "components": 4}
 
-    def problems(self) -> dict[str, ModelSpec]:
+    def specs(self) -> dict[str, ModelSpec]:
         return {
             name: ModelSpec(DirichletMultinomial(attributes=("colour",)), spec.alpha)
-            for name, spec in super().problems().items()
+            for name, spec in super().specs().items()
         }
 
     def test_log_posterior_is_that_of_the_point_estimate(self):
         items = self.fragments()
-        for spec in self.problems().values():
+        for spec in self.specs().values():
             found, prior = self.posterior(spec), Mixture(spec.alpha, 4)
             clusters = found.clusters()
             sizes = np.array([len(cluster) for cluster in clusters])
@@ -99,13 +99,13 @@ class TestFastExOfComponents(TestUncollapsed):
 
 
 class TestScdp(OfSomeProblems):
-    """Of the problems, those of a trained model."""
+    """Of the specs, those of a trained model."""
 
     name = "scdp"
     options: ClassVar = {"sweeps": 8}
     refusal = "MODEL from kbforge lab train-supervised"
 
-    def problems(self) -> dict[str, ModelSpec]:
+    def specs(self) -> dict[str, ModelSpec]:
         likelihood = fitted(self.fragments())
         return {
             "conjugate": ModelSpec(likelihood, alpha=0.7),
