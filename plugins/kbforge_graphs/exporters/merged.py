@@ -362,6 +362,7 @@ def _write(path: Path, schema: pa.Schema, rows: Iterator[dict[str, Any]]) -> Non
     with pq.ParquetWriter(path, schema) as writer:
         while batch := list(islice(rows, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema))
+            batch.clear()  # before the next one is read
 
 
 # what XML 1.0 does not hold, escaped or not
