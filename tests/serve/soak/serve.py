@@ -28,7 +28,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -283,7 +283,7 @@ def serve(store: str, port: str) -> None:
 
     service = Service(store, helpers=2)
     service.writer.idle = service.writer.run_seconds = _NEVER
-    with listen("127.0.0.1", int(port)) as listening:
+    with listen("127.0.0.1", int(port)) as listening, suppress(KeyboardInterrupt):
         run(application(service), listening, service.feed.stop)
 
 
