@@ -21,7 +21,7 @@ def link(
     tables: Annotated[
         list[str],
         typer.Argument(
-            help="Two tables or more (one with --against): .csv, .tsv, .xlsx, .parquet, or "
+            help="Two or more tables (one with --against): .csv, .tsv, .xlsx, .parquet, or "
             "fragments as .jsonl.",
             metavar="TABLE...",
         ),

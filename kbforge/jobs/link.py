@@ -136,7 +136,7 @@ def read_tables(
 
     """
     if len(paths) < 2:
-        raise UsageError(f"link: expected two tables or more, got {len(paths)}")
+        raise UsageError(f"link: expected two or more tables, got {len(paths)}")
     named: dict[str, str] = {}
     for path in paths:
         if path == "-":

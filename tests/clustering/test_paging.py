@@ -358,7 +358,7 @@ def test_everything_may_go_and_come() -> None:
 def test_pages_of_other_settings_are_refused() -> None:
     spec, pages, _ = many(3)
     rng = np.random.default_rng(0)
-    with pytest.raises(UsageError, match="the pages are of a session with particles 10, this one"):
+    with pytest.raises(UsageError, match="pages are of a session with particles 10, but this one"):
         SplitSmc(particles=20).open(spec, rng, pages=pages)
     with pytest.raises(UsageError, match=r"pages are of a session with alpha 1\.0, .* 2\.0"):
         SplitSmc(particles=10).open(replace(spec, alpha=2.0), rng, pages=pages)

@@ -71,7 +71,7 @@ def recipe(change: Callable[[Table], object]) -> Bundle:
         (lambda r: r["shape"].update(within=1.5), "within below 1"),
         (lambda r: r["shape"].update(least_noise=11.0), "least_noise should be below"),
         (lambda r: r["shape"].update(most_noise="10"), "most_noise: expected a number"),
-        (lambda r: r["shape"].update(width=16), r"has shape \(8, 8\), its recipe says"),
+        (lambda r: r["shape"].update(width=16), r"has shape \(8, 8\), but its recipe says"),
         (lambda r: r["shape"].update(layers=1), "has an unknown tensor blocks.1."),
         (lambda r: r["shape"].update(layers=3), "has no tensor blocks.2."),
         (lambda r: r.pop("standard"), "a centre and a scale"),
@@ -93,7 +93,7 @@ NAME = "blocks.1.up.weight"
     [
         (lambda t: t.pop(NAME), f"has no tensor {NAME}"),
         (lambda t: t.update(more=torch.ones(1)), "has an unknown tensor more"),
-        (lambda t: t.update({NAME: torch.ones(3)}), r"shape \(3,\), its recipe says \(16, 8\)"),
+        (lambda t: t.update({NAME: torch.ones(3)}), r"shape \(3,\), but its recipe says \(16, 8\)"),
         (lambda t: t.update({NAME: t[NAME].double()}), "torch.float64, expected torch.float32"),
         (lambda t: t[NAME].fill_(torch.nan), "not finite"),
     ],

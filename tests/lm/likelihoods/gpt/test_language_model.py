@@ -230,7 +230,7 @@ def header(change: Callable[[Table], object]) -> dict[str, bytes | None]:
             tensors(lambda t: t.pop(NORM)),
             "holds 26,336 numbers, but a model of its shape has 26,368",
         ),
-        (tensors(lambda t: t.update(head=torch.ones(2))), "numbers, a model of its shape "),
+        (tensors(lambda t: t.update(head=torch.ones(2))), "numbers, but a model of its shape "),
         (tensors(lambda t: t.update(head=t.pop(NORM))), f"has no tensor {NORM}"),
         (tensors(lambda t: t.update(a=t.pop(NORM))), "has an unknown tensor a"),
         (tensors(lambda t: t.update({"\n": t.pop(NORM)})), r"has an unknown tensor \n"),
@@ -240,7 +240,7 @@ def header(change: Callable[[Table], object]) -> dict[str, bytes | None]:
         ),
         (
             tensors(lambda t: t.update({NORM: t[NORM].reshape(1, 32)})),
-            f"{NORM} has shape (1, 32), its recipe says (32,)",
+            f"{NORM} has shape (1, 32), but its recipe says (32,)",
         ),
         (
             tensors(lambda t: t.update({NORM: t[NORM].float()})),
@@ -316,10 +316,10 @@ def test_sizes_out_of_range_are_refused(name, value):
         (lambda r: r["shape"].update(extra=1), "should give n_tokens, d_model"),
         (lambda r: r["shape"].update(n_heads=3), "32 is not a multiple of twice its 3 heads"),
         (lambda r: r["shape"].update(n_heads=32), "d_model 32 is not a multiple of twice"),
-        (lambda r: r["shape"].update(n_layers=3), "numbers, a model of its shape "),
-        (lambda r: r["shape"].update(n_layers=1), "numbers, a model of its shape "),
-        (lambda r: r["shape"].update(d_ff=47), "numbers, a model of its shape "),
-        (lambda r: r["shape"].update(d_model=64), "numbers, a model of its shape "),
+        (lambda r: r["shape"].update(n_layers=3), "numbers, but a model of its shape "),
+        (lambda r: r["shape"].update(n_layers=1), "numbers, but a model of its shape "),
+        (lambda r: r["shape"].update(d_ff=47), "numbers, but a model of its shape "),
+        (lambda r: r["shape"].update(d_model=64), "numbers, but a model of its shape "),
         (lambda r: r["shape"].update(n_tokens=5), "its weights are for 5"),
         (lambda r: r.pop("grammar"), "should name a grammar"),
         (lambda r: r["grammar"].pop("version"), "should name a grammar"),
@@ -332,7 +332,7 @@ def test_sizes_out_of_range_are_refused(name, value):
         (lambda r: r["grammar"].update(sha256=None), "are not those it was trained on: SHA-256"),
         (
             lambda r: r.update(grammar=dict(to_bundle(FLAT, {}, {}).recipe)["grammar"]),
-            "tokens with the grammar flat-json, its weights are for",
+            "tokens with the grammar flat-json, but its weights are for",
         ),
     ],
 )
@@ -351,7 +351,7 @@ def test_absurd_sizes_take_no_memory():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for sizes in (most, {"d_model": 1 << 14}, {"d_ff": 1 << 16}, {"n_layers": 1 << 10}):
         changed = signed(recipe=lambda r, sizes=sizes: r["shape"].update(sizes))
-        refuses(changed, "numbers, a model of its shape ")
+        refuses(changed, "numbers, but a model of its shape ")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
 
 
