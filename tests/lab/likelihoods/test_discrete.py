@@ -42,7 +42,7 @@ def test_strings_of_trigrams_have_probability_one():
 
 
 def test_models_of_another_order_are_refused(folder):
-    with pytest.raises(ModelError, match="order 2, likelihood trigram needs 3"):
+    with pytest.raises(ModelError, match="order 2, but likelihood trigram needs 3"):
         Trigram.from_bundle(folder)
     trigrams = Trigram.trained(counted(3, ["a"]), ("name",))
     with pytest.raises(ModelError, match="ngrams_0: expected numbers of type int32 in the shape"):
