@@ -218,7 +218,7 @@ def test_tables_on_the_command_line(program: Run, here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("link", "mentions.jsonl", "--links", "l.csv"), "two tables"),
+        (("link", "mentions.jsonl", "--links", "l.csv"), "two or more tables"),
         (("link", "mentions.jsonl", "--all-known"), "expected --against AUTHORITY"),
         (("cluster", "-", "--against", "-"), "standard input has the fragments"),
         (("cluster", "mentions.jsonl", "--against", "none.jsonl"), "none.jsonl"),

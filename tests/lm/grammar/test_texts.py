@@ -139,7 +139,7 @@ def _bracketed(begin: str, items: list[tuple[object, ...]], end: str) -> tuple[o
 def test_any_grammar_accepts_what_backtracking_accepts(tree, rng):
     grammar = compiled(tree)
     if grammar is None:
-        with pytest.raises(GrammarError, match="can go on for ever"):
+        with pytest.raises(GrammarError, match="can repeat for ever"):
             compile_skeleton(rules_of(tree), "random")
         with pytest.raises(EndlessError):
             SlowTable(tree, LETTERS).places()
