@@ -85,6 +85,25 @@ def deferred() -> Iterator[Callable[[], bool]]:
 
 
 @contextlib.contextmanager
+def not_inherited() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C, which a terminal sends to all: their parent ends them.
+
+    They inherit the signals that this thread blocks; this thread receives the signal afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # as it begins, it lets the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
 def handled(on_signal: Callable[[], None]) -> Iterator[None]:
     """Call a function at each of the signals; it may raise `KeyboardInterrupt`."""
     # only the main thread gets signals

@@ -65,25 +65,14 @@ def multinomial(
     log_weights: FloatArray, size: int, rng: np.random.Generator
 ) -> tuple[IntArray, FloatArray]:
     """The simplest unbiased scheme, and the one with the highest variance."""
-    if len(log_weights) <= size:
-        return np.arange(len(log_weights)), log_weights
-    total = log_sum_exp(log_weights)
-    share = np.exp(log_weights - total)
-    counts = rng.multinomial(size, share / share.sum())
-    kept = np.flatnonzero(counts)
-    return kept, np.log(counts[kept]) - np.log(size) + total
+    return _redrawn(log_weights, size, lambda share: rng.multinomial(size, share / share.sum()))
 
 
 def stratified(
     log_weights: FloatArray, size: int, rng: np.random.Generator
 ) -> tuple[IntArray, FloatArray]:
     """One point in each stratum of width 1/P, all at one random offset."""
-    if len(log_weights) <= size:
-        return np.arange(len(log_weights)), log_weights
-    total = log_sum_exp(log_weights)
-    counts = _stratified_counts(np.exp(log_weights - total), size, rng.random())
-    kept = np.flatnonzero(counts)
-    return kept, np.log(counts[kept]) - np.log(size) + total
+    return _redrawn(log_weights, size, lambda share: _stratified_counts(share, size, rng.random()))
 
 
 def optimal(
@@ -124,6 +113,18 @@ def draw(log_weights: FloatArray, size: int, rng: np.random.Generator) -> IntArr
     cumulative = np.cumsum(np.exp(log_weights - log_sum_exp(log_weights)))
     found = np.searchsorted(cumulative, rng.random(size) * cumulative[-1], side="right")
     return np.asarray(np.minimum(found, len(cumulative) - 1))
+
+
+def _redrawn(
+    log_weights: FloatArray, size: int, counts_of: Callable[[FloatArray], IntArray]
+) -> tuple[IntArray, FloatArray]:
+    """P particles with equal weights by count; all of them, if there are no more than P."""
+    if len(log_weights) <= size:
+        return np.arange(len(log_weights)), log_weights
+    total = log_sum_exp(log_weights)
+    counts = counts_of(np.exp(log_weights - total))
+    kept = np.flatnonzero(counts)
+    return kept, np.log(counts[kept]) - np.log(size) + total
 
 
 def _stratified_counts(share: FloatArray, size: int, offset: float) -> IntArray:

@@ -93,10 +93,10 @@ class SessionState:
         self.spec, self.rules, self.rng = shared(spec), rules, rng
         self.prior = DirichletProcess(spec.alpha)
         self.settings = settings_of(spec, rules)
-        self._kernel, self._sparse = kernel_library(), sparse
+        self._sparse = sparse
         # whether a step looks at all clusters
         self._whole = spec.index is None or not rules.splits
-        self.run = CompiledRun(self._kernel, rules, self.prior, spec.index, rng)
+        self.run = CompiledRun(kernel_library(), rules, self.prior, spec.index, rng)
         self.sets: SessionScores | None = None
         if isinstance(self.spec.likelihood, ScoreCache):
             self.sets = SessionScores(self.spec.likelihood)
@@ -129,7 +129,7 @@ class SessionState:
         run, index, held = self.run, self.spec.index, lambda: self.held
         live = likelihood.live_clusters()
         if isinstance(live, KernelClusters):
-            return KernelTable(self._kernel, run, live, likelihood, held, index)
+            return KernelTable(run, live, likelihood, held, index)
         return PythonTable(run, likelihood, held, index, self._sparse)
 
     def begin(self, totals: Totals, said: str, source: Pages | None = None) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from ctypes import CDLL
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -34,7 +33,7 @@ from kbforge.contracts import (
     SubproblemData,
 )
 from kbforge.errors import LikelihoodError
-from kbforge.kernel.binding import NOT_TOLD, EncodedFragments, KernelClusters, address
+from kbforge.kernel.binding import EncodedFragments, KernelClusters, address
 from kbforge.numerics import capacity_for, grown
 
 FragmentSource: TypeAlias = Callable[[], FragmentsByNumber]
@@ -207,9 +206,10 @@ class ConjugateTable(ClusterScorer):
 class KernelTable(ConjugateTable):
     """A table in the kernel, empty at first."""
 
+    compiled: KernelClusters
+
     def __init__(
         self,
-        kernel: CDLL,
         run: CompiledRun,
         compiled: KernelClusters,
         likelihood: ConjugateLikelihood,
@@ -217,15 +217,15 @@ class KernelTable(ConjugateTable):
         index: CandidateIndex | None,
     ) -> None:
         super().__init__(run, likelihood, held, index)
-        self._kernel, self._table, self.compiled = kernel, compiled, compiled
+        self.compiled = compiled
 
     def read(self, fragments: Sequence[Fragment]) -> EncodedBatch:
         starts, keys = keys_of(self._index, fragments)
         return EncodedBatch(self._told(fragments), starts, keys)
 
     def _told(self, fragments: Sequence[Fragment]) -> EncodedFragments:
-        encoded = self._table.read(fragments)
-        self._table.tell(encoded)
+        encoded = self.compiled.read(fragments)
+        self.compiled.tell(encoded)
         return encoded
 
     def add(
@@ -233,7 +233,7 @@ class KernelTable(ConjugateTable):
     ) -> StepResult | None:
         if apart:
             return self._add_apart(fragments, records, k)
-        steps, refusal = self._run.add(self._table, records, k, k + 1)
+        steps, refusal = self._run.add(self.compiled, records, k, k + 1)
         if refusal is not None:
             raise refusal
         return steps[0] if steps else None
@@ -253,18 +253,13 @@ class KernelTable(ConjugateTable):
         self, number: int, fragment: Fragment, records: EncodedBatch, k: int, lone: bool
     ) -> Rivals | None:
         found = self._run.rivals(
-            number, records.keys_of(k), lone, self._table.handle, records.at(k)[:3]
+            number, records.keys_of(k), lone, self.compiled.handle, records.at(k)[:3]
         )
         return None if found is None else Rivals(*found)
 
     def predictive(self, x: Fragment, records: EncodedBatch, k: int, slots: IntArray) -> FloatArray:
         """L({x}) without any clusters, shape [1]."""
-        out = np.empty(max(len(slots), 1))
-        record = records.at(k)[:3]
-        asked = (len(slots), address(slots), address(out))
-        if not self._kernel.kb_log_predictive(self._table.handle, *record, *asked):
-            raise LikelihoodError(NOT_TOLD)
-        return out
+        return self.compiled.predictive_at(records.at(k)[:3], slots)
 
     def follow(
         self,
@@ -276,7 +271,7 @@ class KernelTable(ConjugateTable):
     ) -> None:
         record = records.at(k)[:3]
         told = (len(parents), address(parents), address(children))
-        self._kernel.kb_extend(self._table.handle, *record, *told, 1)
+        self.compiled.kernel.kb_extend(self.compiled.handle, *record, *told, 1)
         self.release(dropped)
 
     def show(self, first: Fragment) -> None:
@@ -314,8 +309,8 @@ class KernelTable(ConjugateTable):
         encoded = self._told(list(fragments.values()))
         numbers = np.array(list(fragments), dtype=np.int64)
         records: tuple[NDArray[Any], ...] = encoded.starts, encoded.attributes, encoded.values
-        self._kernel.kb_replay(
-            *(self._run.handle, self._table.handle),
+        self.compiled.kernel.kb_replay(
+            *(self._run.handle, self.compiled.handle),
             *(len(slots), address(slots), address(lengths), address(members)),
             *(len(numbers), address(numbers), *map(address, records)),
             None if scores is None else address(scores),
@@ -323,7 +318,7 @@ class KernelTable(ConjugateTable):
 
     def release(self, slots: IntArray) -> None:
         if len(slots):
-            self._kernel.kb_release(self._table.handle, len(slots), address(slots))
+            self.compiled.kernel.kb_release(self.compiled.handle, len(slots), address(slots))
 
 
 class PythonTable(ConjugateTable):

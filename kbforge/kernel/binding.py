@@ -421,16 +421,19 @@ class KernelClusters(LiveClusters):
         return self._out[:slots]
 
     def log_predictive_of(self, x: KernelRecord, slots: IntArray) -> FloatArray:
-        return self._predictive(x, slots) if len(slots) else np.zeros(0)
+        return self.predictive_at(x.at, slots) if len(slots) else np.zeros(0)
 
     def log_predictive_new(self, x: KernelRecord) -> float:
-        return float(self._predictive(x, np.zeros(0, np.int64))[0])
+        return float(self.predictive_at(x.at, np.zeros(0, np.int64))[0])
 
-    def _predictive(self, x: KernelRecord, slots: IntArray) -> FloatArray:
-        """Of no clusters, L({x}), shape [1]."""
+    def predictive_at(self, record: tuple[int, ...], slots: IntArray) -> FloatArray:
+        """L(C + x) - L(C) of clusters and the record at these addresses, nats.
+
+        Of no clusters, L({x}), shape [1].
+        """
         out, slots = np.empty(max(len(slots), 1)), np.ascontiguousarray(slots, dtype=np.int64)
         asked = len(slots), address(slots), address(out)
-        if not self.kernel.kb_log_predictive(self.handle, *x.at, *asked):
+        if not self.kernel.kb_log_predictive(self.handle, *record, *asked):
             raise LikelihoodError(NOT_TOLD)
         return out
 
@@ -492,7 +495,9 @@ class MergingClusters(KernelClusters):
     def log_gains(self, x: KernelRecord, clusters: Sequence[Sequence[KernelRecord]]) -> list[float]:
         """L(C + x) - L(C) of sets, L({x}) of none. Only of a table without slots."""
         held = self._held_in_turn(clusters)
-        return [float(self._predictive(x, _SLOTS[max(slot, 0) : slot + 1])[0]) for slot in held]
+        return [
+            float(self.predictive_at(x.at, _SLOTS[max(slot, 0) : slot + 1])[0]) for slot in held
+        ]
 
     def _held_in_turn(self, clusters: Sequence[Sequence[KernelRecord]]) -> Iterator[int]:
         """Where each set is held while it is asked about; -1 if it is empty."""

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tracemalloc
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +17,7 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 
 from kbforge.contracts import Entity, Fragment, Value
+from kbforge.contracts.serializer import sorted_properties
 from kbforge.errors import BadRecord, KBForgeError, UsageError
 from kbforge.kb.entities import fragments_of
 from kbforge.kb.view import EntitiesView
@@ -335,7 +336,9 @@ class SerializerContract(Contract):
         serializer = self.make()
         for items in self.sets():
             found = serializer.parse(serializer.serialize(items))
-            assert Counter(map(_form, found)) == Counter(_form(f.properties) for f in items)
+            assert Counter(map(sorted_properties, found)) == Counter(
+                sorted_properties(f.properties) for f in items
+            )
 
     def test_one_line_of_unicode(self) -> None:
         for items in self.sets():
@@ -350,10 +353,6 @@ class SerializerContract(Contract):
         for wrong in (text[:-1], text + " ", " " + text, text + "x", text[len(text) // 2 :]):
             with pytest.raises(ValueError):
                 serializer.parse(wrong)
-
-
-def _form(properties: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    return tuple((key, tuple(sorted(set(properties[key])))) for key in sorted(properties))
 
 
 def _shuffled(items: list[Fragment], rng: random.Random) -> list[Fragment]:

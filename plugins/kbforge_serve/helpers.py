@@ -10,17 +10,16 @@ import contextlib
 import functools
 import multiprocessing
 import os
-import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 from typing import Any, TypeVar, cast
 
+from kbforge import interrupts
 from kbforge.errors import BusyError, KBForgeError, NotFoundError, StoreError, UsageError
 from kbforge_serve.readers import Readers
 
@@ -46,7 +45,7 @@ class Helpers:
         self.processes: list[BaseProcess] = []
         self._idle: SimpleQueue[Connection | None] = SimpleQueue()
         self.warm = False  # whether one of them has loaded its models
-        with _deaf():
+        with interrupts.not_inherited():
             for _ in range(processes):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_help, args=(path, heard, theirs), daemon=True)
@@ -108,23 +107,6 @@ def aside(question: _Question) -> _Question:
         return question(readers, *given, **named)
 
     return cast(_Question, asked)
-
-
-@contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes started now ignore Ctrl-C, which a terminal sends to all: the server ends them.
-
-    They inherit the signals that this thread blocks; this thread receives the signal afterwards.
-    """
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # as it begins, it lets the signal through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _help(path: str, heard: Connection, asked: Connection) -> None:

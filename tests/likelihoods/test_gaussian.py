@@ -100,15 +100,19 @@ def test_vectors_that_cannot_be_read(model, fragments, says):
         model.log_marginal([[fragment] for fragment in fragments])
 
 
-def test_parameters_of_their_own_make_dimensions_independent_models():
-    """L is the sum of the dimensions' own, in the closed form and in every use of the table."""
+def independent_dimensions():
+    """A model of two dimensions with points, and the models and points of each alone."""
     rng = np.random.default_rng(6)
     prior = {"a": (3.0, 0.7), "b": (0.2, 4.0), "mu": (-1.0, 2.0), "lam": (0.5, 0.01)}
-    both = Gaussian(**prior)
     data = rng.normal(size=(12, 2))
-    fragments = points(data)
     parts = [Gaussian(**{name: values[d] for name, values in prior.items()}) for d in (0, 1)]
     alone = [points(data[:, d : d + 1]) for d in (0, 1)]
+    return (Gaussian(**prior), points(data)), (parts, alone)
+
+
+def test_parameters_of_their_own_make_dimensions_independent_models():
+    """L is the sum of the dimensions' own, in the closed form and in every use of the table."""
+    (both, fragments), (parts, alone) = independent_dimensions()
     for n in (1, 2, 12):
         apart = sum(m.log_marginal([f[:n]])[0] for m, f in zip(parts, alone, strict=True))
         assert both.log_marginal([fragments[:n]])[0] == pytest.approx(apart, rel=1e-12)

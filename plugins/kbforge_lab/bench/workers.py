@@ -13,12 +13,12 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
+from kbforge import interrupts
 from kbforge.errors import KBForgeError, quoted
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class _Worker:
         self._pipe, far = context.Pipe()
         process = context.Process(target=_serve, args=(far,), daemon=True)
         try:
-            with _uninterrupted():
+            with interrupts.not_inherited():
                 process.start()
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
@@ -120,21 +120,6 @@ class _Worker:
         # the system kills who takes too much
         why = " (out of memory?)" if code == -signal.SIGKILL else ""
         return f"its process ended with exit code {code}{why}"
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Ctrl-C waits, and a process that is started here is deaf to it from its first moment."""
-    if not hasattr(signal, "pthread_sigmask"):  # not on this system
-        yield
-        return
-    # it goes with the first process, and would let the signal through again
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(pipe: Connection) -> None:

@@ -16,7 +16,7 @@ from kbforge_lab.likelihoods.live_rows import LiveRows
 from kbforge_lab.likelihoods.trigram import Trigram
 from kbforge_lm.likelihoods.ngram import Bigram
 from kbforge_plugins.likelihoods.gaussian import Gaussian
-from tests.likelihoods.test_gaussian import points
+from tests.likelihoods.test_gaussian import independent_dimensions, points
 from tests.lm.likelihoods.test_counts import pool
 
 LIKELIHOODS = (
@@ -194,13 +194,7 @@ def test_edits_and_merges_equal_recomputation_bit_for_bit(name):
 
 def test_parameters_of_their_own_make_dimensions_independent_models():
     """In every use of a table that fragments can leave."""
-    rng = np.random.default_rng(6)
-    prior = {"a": (3.0, 0.7), "b": (0.2, 4.0), "mu": (-1.0, 2.0), "lam": (0.5, 0.01)}
-    both = Gaussian(**prior)
-    data = rng.normal(size=(12, 2))
-    fragments = points(data)
-    parts = [Gaussian(**{name: values[d] for name, values in prior.items()}) for d in (0, 1)]
-    alone = [points(data[:, d : d + 1]) for d in (0, 1)]
+    (both, fragments), (parts, alone) = independent_dimensions()
     tables = [LiveGaussian(model) for model in (both, *parts)]
     for table, own in zip(tables, (fragments, *alone), strict=True):
         x = [table.encode(fragment) for fragment in own]

@@ -38,8 +38,8 @@ If other attributes mostly predict this one (`discounts_of`), every base probabi
 the power of a discount d: an agreement is worth d times the logarithm of its rarity. The odds of
 two groupings depend only on ratios of L.
 
-An `Urn` is the multiset of values with its L. Equal multisets are one object. L depends only on the
-multiset, to the last bit, because logs are added as integers of a small unit.
+An urn is a multiset of values with its L; equal multisets share one in the kernel. L depends only
+on the multiset, to the last bit, because logs are added as integers of a small unit.
 
 *Rates* are the readable part of a model, read strictly:
 
