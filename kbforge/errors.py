@@ -30,7 +30,7 @@ Spelling: TypeAlias = Callable[[str, object], str]
 
 
 _OF_A_RUN = (
-    *("clusterer", "surrogate", "index", "exact", "particles", "max-evals"),
+    *("clusterer", "surrogate", "index", "exact", "particles", "max-evals", "size-exponent"),
     *("calibration", "confidence-map", "defaults", "estimate", "alternatives"),
 )
 _BY_SET = {name: name for name in _OF_A_RUN} | {"on-duplicate": "store.on-duplicate"}

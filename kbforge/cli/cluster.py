@@ -278,7 +278,7 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
     rows["model evaluations"] = f"{figures['model_evaluations']:,}"
     if figures["evaluations_in_vain"]:
         rows["of them unused"] = f"{figures['evaluations_in_vain']:,}"
-    rows["alpha"] = f"{figures['alpha']:,.6g}"
+    rows |= console.prior_rows(figures["alpha"], figures["size_exponent"])
     console.stderr().print(console.figures_of(rows.items()))
     parts = ("reading", "preparing", "clustering", "writing")
     spent = ", ".join(f"{part} {figures[f'seconds_{part}']:,.2f}" for part in parts)
@@ -349,7 +349,7 @@ def _print_taken(taken: UpdateResult, into: str) -> None:
         "fragments": f"{taken.fragments:,}",
         "entities": f"{taken.entities:,}",
         "subproblems": f"{taken.subproblems:,}",
-        "alpha": f"{taken.alpha:,.6g}",
+        **console.prior_rows(taken.alpha, taken.size_exponent),
         "seconds": f"{taken.seconds:,.2f}",
     }
     console.stderr().print(console.figures_of(rows.items()))

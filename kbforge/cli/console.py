@@ -136,6 +136,12 @@ def figures_of(rows: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
+def prior_rows(alpha: float, exponent: float) -> dict[str, str]:
+    """Alpha and, unless it is 1, the exponent of sizes, as rows of a summary."""
+    rows = {"alpha": f"{alpha:,.6g}"}
+    return rows if exponent == 1 else rows | {"size exponent": f"{exponent:g}"}
+
+
 # --- signs of life --------------------------------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ _ALWAYS = ("kb", "as_json", "id_column", "settings")
 _OF_A_KB = ("gold", "partial")
 
 
-_OF_RELIABILITY = (*options.OF_CLUSTERING, "calibration", "confidence-map")
+_OF_RELIABILITY = (*options.OF_CLUSTERING, "size-exponent", "calibration", "confidence-map")
 
 
 @evaluate_app.command(epilog=options.names_listed(_OF_RELIABILITY, " with --reliability"))
@@ -295,7 +295,7 @@ calibrate_app = typer.Typer(add_completion=False)
 _KINDS = (*options.KINDS, "calibrator")
 _OF_ALPHA = ("calibrator", "between")
 _OF_CONFIDENCE = ("test_on", "alpha", "shuffles")
-_OF_A_MAP = (*options.OF_CLUSTERING, "calibration")
+_OF_A_MAP = (*options.OF_CLUSTERING, "size-exponent", "calibration")
 
 
 @calibrate_app.command(

@@ -54,6 +54,12 @@ OF_A_RUN = {
         "Compare with every cluster that shares a key, or with every cluster if the likelihood "
         "has no index. Slower.",
     ),
+    "size-exponent": Setting(
+        "X",
+        "1",
+        "Exponent of the factor (size - 1)! by which the prior favours large entities, from 0 to "
+        "10; 1 is the Dirichlet process, and a smaller one makes more entities.",
+    ),
     "calibration": Setting(
         "FILE", "the model's", "Take alpha from this file, which kbforge calibrate wrote."
     ),
@@ -81,7 +87,7 @@ OF_A_RUN = {
 }
 """The settings of a run by `--set NAME=VALUE`; each is a field of `RunOptions`."""
 
-_TYPED = ("N", "true|false")  # the values of others are texts
+_TYPED = ("N", "X", "true|false")  # the values of others are texts
 
 NAME_VALUE = "NAME=VALUE"
 """The options that `--set` accepts for a verb that uses these names."""

@@ -393,7 +393,8 @@ def _table(
             Text(", ".join(shown[:_MOST_VALUES]) + more),
             f"{nats:+.2f}",
         )
-    prior = f"log {reason.others} - log {spec.alpha:.4g}"
+    power = "" if spec.exponent == 1 else f"{spec.exponent:g} "
+    prior = f"{power}log {reason.others} - log {spec.alpha:.4g}"
     table.add_row("prior", "", prior, f"{explanation.prior:+.2f}")
     table.add_row(Text("total", style="bold"), "", "", f"{explanation.total:+.2f}")
     return table

@@ -58,7 +58,7 @@ def _print_status(found: Status) -> None:
         "effective particles": f"10^{found.log10_effective_particles:.1f}",
         "decisions in force": f"{found.decisions:,}",
         "likelihood": quoted(found.likelihood, 400),
-        "alpha": f"{found.alpha:,.6g}",
+        **console.prior_rows(found.alpha, found.size_exponent),
         "learned from": f"{found.learned_from:,}",
         "added since": f"{found.came_since:,}",
         "drift": f"{found.drift:.2f}",

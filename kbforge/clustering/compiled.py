@@ -364,7 +364,7 @@ class CompiledRun:
         if largest >= self._sizes:
             self._sizes = max(_FIRST_SIZES, 2 * (largest + 1))
             sizes = np.arange(1, self._sizes)
-            log_size = np.concatenate([[0.0], on_grid(np.log(sizes))])
+            log_size = np.concatenate([[0.0], on_grid(self._prior.exponent * np.log(sizes))])
             log_cluster = np.concatenate([[0.0], self._prior.log_cluster(sizes)])
             self._kernel.kb_run_sizes(
                 self.handle, self._sizes, address(log_size), address(log_cluster)

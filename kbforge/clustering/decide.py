@@ -3,7 +3,7 @@
 *Remove.* A particle without fragment x has the cluster C - x for C, or none for {x}. Its weight
 becomes its target density again:
 
-    log w -= log(|C| - 1) + L(C) - L(C - x),  for a singleton  log alpha + L({x})
+    log w -= e log(|C| - 1) + L(C) - L(C - x),  for a singleton  log alpha + L({x})
 
 Particles that become equal count once; their weights are not summed. A subproblem that only x
 connected splits. If the particles were all possible groupings, the result is the exact posterior of

@@ -39,7 +39,7 @@ def rows_of(page: SubproblemData) -> list[Row]:
 
 
 def terms_of(page: SubproblemData, prior: DirichletProcess) -> dict[Cluster, float]:
-    """log alpha + lgamma(|C|) + L(C) of the clusters of a subproblem."""
+    """log alpha + e lgamma(|C|) + L(C) of the clusters of a subproblem."""
     members = list(page.clusters().values())
     return dict(zip(members, prior.log_terms(members, page.scores).tolist(), strict=True))
 
@@ -136,7 +136,7 @@ def components(rows: Sequence[Row]) -> list[list[Row]]:
 class JointParticles(NamedTuple):
     """At most P joint particles of several subproblems, heaviest first.
 
-    `values` are their log target densities, `term` is log alpha + lgamma(|C|) + L(C) of every
+    `values` are their log target densities, `term` is log alpha + e lgamma(|C|) + L(C) of every
     cluster, and `mass` the log of the sum of the densities of *all* combinations.
     """
 

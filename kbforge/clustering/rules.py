@@ -10,9 +10,10 @@ subproblems (section 3) and surrogates (appendix C.1).
 | C | a cluster of that particle; |C| its size |
 | L | log marginal likelihood of a cluster, nats |
 | alpha | concentration of the Dirichlet process |
+| e | exponent of the factor (|C| - 1)! in the prior, 1 in the paper |
 | P | maximum number of particles per subproblem |
 
-A putative particle puts x into C, with weight w_si + log|C| + L(C + x) - L(C), or into a cluster
+A putative particle puts x into C, with weight w_si + e log|C| + L(C + x) - L(C), or into a cluster
 of its own, with weight w_si + log alpha + L({x}). The kernel takes the steps
 (`kbforge/kernel/src/step.cpp`); `tests/kernel/oracle.py` defines a step in Python.
 
@@ -46,8 +47,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
-from kbforge.contracts import Cluster, Fate, FloatArray, IntArray
-from kbforge.errors import UsageError, require_least
+from kbforge.contracts import Cluster, Fate, FloatArray, IntArray, ModelSpec
+from kbforge.errors import UsageError, option, require_least
 from kbforge.numerics import log_sum_exp, on_grid
 
 Resampler: TypeAlias = Callable[[FloatArray, int, np.random.Generator], tuple[IntArray, FloatArray]]
@@ -162,6 +163,7 @@ FATES = (Fate.OPENED, Fate.JOINED, Fate.MERGED)
 """Indexed by the number of subproblems involved."""
 
 _FLOOR_OF_INDEXED = 1e-3
+_MOST_EXPONENT = 10.0
 _NO_PAIRS = 1e9
 """An alpha this many times the number of fragments leaves each alone."""
 
@@ -231,16 +233,35 @@ class Rules:
 class DirichletProcess:
     """The prior over partitions (Ewens 1972; split-SMC paper, eqs. 1 and 3); all values in nats.
 
-    A new fragment joins a cluster C with probability proportional to |C| and opens a new cluster
-    with probability proportional to alpha, the concentration, > 0. The shared normaliser
-    log(t - 1 + alpha) cancels wherever assignments of one fragment are compared; it is left out.
+    A new fragment joins a cluster C with probability proportional to |C|^e and opens a new cluster
+    with probability proportional to alpha, the concentration, > 0. The shared normaliser, for
+    e = 1 log(t - 1 + alpha), cancels wherever assignments of one fragment are compared; it is left
+    out.
+
+    With an exponent e other than 1 this is the powered Chinese restaurant process (Lu, Li and
+    Dunson 2018), in the form that ignores the order of the fragments: the product over clusters of
+    alpha ((|C| - 1)!)^e, normalised over the partitions of n fragments. Such a prior grows
+    clusters slower than the Dirichlet process for e < 1, as entities with few records do (Zanella
+    et al. 2016), but its marginal over fewer fragments is another one; e = 0 is indifferent to
+    sizes.
     """
 
     alpha: float
+    exponent: float = 1.0
 
     def __post_init__(self) -> None:
         if not (self.alpha > 0 and math.isfinite(self.alpha)):
             raise UsageError(f"alpha: expected a finite positive number, got {self.alpha}")
+        if not 0 <= self.exponent <= _MOST_EXPONENT:
+            raise UsageError(
+                f"{option('size-exponent')}: expected a number from 0 to {_MOST_EXPONENT:g}, got "
+                f"{self.exponent}"
+            )
+
+    @classmethod
+    def of(cls, spec: ModelSpec) -> DirichletProcess:
+        """The prior of a spec."""
+        return cls(spec.alpha, spec.exponent)
 
     @property
     def log_alpha(self) -> float:
@@ -248,16 +269,16 @@ class DirichletProcess:
         return math.log(self.alpha)
 
     def expected_clusters(self, fragments: int) -> float:
-        """E[K] = alpha (psi(alpha + n) - psi(alpha)) of n fragments, Antoniak (1974)."""
+        """E[K] = alpha (psi(alpha + n) - psi(alpha)) of n fragments for e = 1, Antoniak (1974)."""
         if self.alpha > _NO_PAIRS * fragments:  # the difference of the two loses all digits
             return float(fragments)
         return float(self.alpha * (digamma(self.alpha + fragments) - digamma(self.alpha)))
 
     def log_cluster(self, sizes: IntArray) -> FloatArray:
-        """The factor of each cluster in the unnormalised prior: log alpha + lgamma(|C|)."""
-        return np.asarray(self.log_alpha + gammaln(sizes), dtype=np.float64)
+        """The factor of each cluster in the unnormalised prior: log alpha + e lgamma(|C|)."""
+        return np.asarray(self.log_alpha + self.exponent * gammaln(sizes), dtype=np.float64)
 
     def log_terms(self, clusters: Sequence[Cluster], log_marginal: FloatArray) -> FloatArray:
-        """log alpha + lgamma(|C|) + L(C) of each cluster, on the grid of `kbforge.numerics`."""
+        """log alpha + e lgamma(|C|) + L(C) of each cluster, on the grid of `kbforge.numerics`."""
         sizes = np.array([len(cluster) for cluster in clusters], dtype=np.int64)
         return on_grid(self.log_cluster(sizes) + log_marginal)

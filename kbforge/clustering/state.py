@@ -91,7 +91,7 @@ class SessionState:
         sparse: bool = False,
     ) -> None:
         self.spec, self.rules, self.rng = shared(spec), rules, rng
-        self.prior = DirichletProcess(spec.alpha)
+        self.prior = DirichletProcess.of(spec)
         self.settings = settings_of(spec, rules)
         self._sparse = sparse
         # whether a step looks at all clusters
@@ -199,7 +199,7 @@ class SessionState:
         return self.run.pages(np.array(list(names), dtype=np.int64))
 
     def cluster_of(self, number: int) -> tuple[Cluster, float]:
-        """A fragment's cluster in the heaviest particle, and log alpha + lgamma(|C|) + L(C)."""
+        """A fragment's cluster in the heaviest particle, and log alpha + e lgamma(|C|) + L(C)."""
         page = self.run.page(self.home(number))
         held = list(page.clusters().values())
         heaviest = page.cells[: page.rows[0]].tolist()
@@ -521,6 +521,7 @@ def settings_of(spec: ModelSpec, rules: Rules) -> dict[str, Any]:
     """Settings that must match when a session continues."""
     return {
         "alpha": spec.alpha,
+        "exponent": spec.exponent,
         "max_evals": spec.max_evals,
         "surrogate": spec.surrogate is not None,
         "index": spec.index is not None,
@@ -546,10 +547,11 @@ def require_same(
         UsageError: the totals are of a session with different settings, constraints or kind of
             random numbers; the message calls them `source`.
     """
+    before = {"exponent": 1.0, **totals.settings}  # older stores do not name it
     for name, value in settings.items():
-        if totals.settings.get(name) != value:
+        if before.get(name) != value:
             raise UsageError(
-                f"{source} of a session with {name} {quoted(totals.settings.get(name))}, "
+                f"{source} of a session with {name} {quoted(before.get(name))}, "
                 f"but this one has {quoted(value)}"
             )
     kind = type(rng.bit_generator).__name__

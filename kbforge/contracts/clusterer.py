@@ -74,7 +74,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, Likelihood
 from kbforge.contracts.posterior import Cluster, Ending, Particle, Posterior, Subproblem
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, option
 
 
 @dataclass(frozen=True, slots=True)
@@ -494,6 +494,8 @@ class ModelSpec:
     Attributes:
         likelihood: L(C), perhaps a black box.
         alpha: concentration of the Dirichlet process, > 0.
+        exponent: of the factor (|C| - 1)! in the prior; 1 is the Dirichlet process. Only online
+            clusterers take another.
         surrogate: proposes joins when the likelihood is a black box; without one the likelihood
             itself scores every putative particle.
         max_evals: M, the maximum number of non-singleton putative particles that the surrogate
@@ -511,9 +513,15 @@ class ModelSpec:
     max_evals: int | None = None
     index: CandidateIndex | None = None
     constraints: Constraints = Constraints()  # it is frozen
+    exponent: float = 1.0
 
     def require_free(self) -> None:
-        """Refuse constraints with a UsageError, as every offline method does."""
+        """Refuse constraints and size exponents with a UsageError, as offline methods do."""
+        if self.exponent != 1:
+            raise UsageError(
+                f"{option('size-exponent')}: an offline clusterer expects 1, got "
+                f"{self.exponent}; split-smc, smc and greedy take others"
+            )
         if self.constraints:
             raise UsageError(
                 "answers, decisions and a linking attribute need an online clusterer: expected "

@@ -6,7 +6,8 @@ Each entity is one JSON object per line, with every value traced to its fragment
      "fragments": [str, ...], "confidence": float, "reported": float?,
      "subproblem": int, "alternatives": [...]?,
      "explanations": {fragment: {"prior" or attribute: nats}}?,
-     "made": {"kbforge", "likelihood", "alpha", "seed", "model"?, "choices"?, "options"?}?}
+     "made": {"kbforge", "likelihood", "alpha", "seed", "model"?, "choices"?, "options"?,
+              "size_exponent"?}?}
 
 Only the first line has `made`, which describes how all entities were made.
 
@@ -99,7 +100,7 @@ class Alternative(Struct, frozen=True, forbid_unknown_fields=True):
 class Explanation:
     """The evidence for a fragment's being in a cluster rather than alone, in nats.
 
-    `prior` is log |C| - log alpha of the cluster C without the fragment; `attributes` has the
+    `prior` is e log |C| - log alpha of the cluster C without the fragment; `attributes` has the
     contribution of each attribute. They add up to `total`, the log odds of joining against staying
     alone.
     """
@@ -125,7 +126,8 @@ class Explanation:
 class Provenance(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """How a knowledge base was made; its JSON object has the same fields, without empty ones.
 
-    `kbforge` is the version, `alpha` the concentration, `likelihood` a name or the
+    `kbforge` is the version, `alpha` the concentration, `size_exponent` the exponent of the prior's
+    factor (|C| - 1)!, `likelihood` a name or the
     path of a bundle. `model` is the SHA-256 of the bundle's manifest or of the default model, None
     if the likelihood read none. `choices` are the other options that differ from the default, and
     `options` those of plugins, by kind, as texts.
@@ -138,6 +140,7 @@ class Provenance(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
     model: Annotated[str | None, Meta(description="a string")] = None
     choices: Mapping[str, Scalar] = {}
     options: Mapping[str, Mapping[str, Scalar]] = {}
+    size_exponent: Annotated[float, Meta(ge=0, description="a number from 0")] = 1.0
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object."""

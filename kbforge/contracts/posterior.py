@@ -168,7 +168,7 @@ class Posterior:
     Attributes:
         subproblems: in order of their smallest fragment, as tuples or as `Subproblems`.
         log_posterior: unnormalised log posterior (Ewens) of the heaviest particles, in nats:
-            the sum over its clusters of log alpha + lgamma(|C|) + L(C). With `max_evals` 0, L is
+            the sum over its clusters of log alpha + e lgamma(|C|) + L(C). With `max_evals` 0, L is
             the surrogate's.
         model_evaluations: distinct sets that a black box scored, or clusters that a conjugate
             likelihood made.

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kbforge import registry
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import (
     CandidateIndex,
     Clusterer,
@@ -72,6 +73,8 @@ class RunOptions:
         particles: P; None is the clusterer's default.
         max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
         alpha: concentration; None uses the calibration's, else what suits the file.
+        size_exponent: of the factor (|C| - 1)! in the prior, from 0 to 10; None is 1, the Dirichlet
+            process. Below 1 large clusters are less probable.
         calibration: a file that `kbforge calibrate` wrote; None uses the bundle's, if any.
         confidence_map: a file that `kbforge calibrate --confidence` wrote; None uses the
             calibration file's, else the bundle's, if any.
@@ -100,6 +103,7 @@ class RunOptions:
     particles: int | None = None
     max_evals: int | None = None
     alpha: float | None = None
+    size_exponent: float | None = None
     calibration: str | None = None
     confidence_map: str | None = None
     defaults: str | None = None
@@ -213,14 +217,17 @@ class Models:
     index: CandidateIndex | None  # which clusters to compare with; None is all
     max_evals: int | None  # M
 
-    def spec(self, alpha: float, choices: RunOptions) -> ModelSpec:
+    def spec(self, prior: DirichletProcess, choices: RunOptions) -> ModelSpec:
         """The model to cluster with."""
         index = self.index
         if index is not None and choices.exact:
             index = copy(index)  # it may be the user's own; what it learned is shared
             index.compared = 0
         linked = Constraints(link=choices.link)
-        return ModelSpec(self.likelihood, alpha, self.surrogate, self.max_evals, index, linked)
+        return ModelSpec(
+            *(self.likelihood, prior.alpha, self.surrogate, self.max_evals, index, linked),
+            exponent=prior.exponent,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +236,6 @@ class PreparedRun:
 
     clusterer: Clusterer
     spec: ModelSpec
-    alpha: float
     confidence: ConfidenceMap | None  # the map that goes with the choices, if any
     likelihood: str  # its name, or the path of its bundle
     models: Models
@@ -237,6 +243,11 @@ class PreparedRun:
     notes: tuple[str, ...]  # for the user: what was fitted, what was ignored
     options: Mapping[str, object] = field(default_factory=dict)  # of the likelihood, as found
     answers: tuple[Decision, ...] = ()  # what people said of pairs, for groupings to honour
+
+    @property
+    def alpha(self) -> float:
+        """The concentration."""
+        return self.spec.alpha
 
     @property
     def unit(self) -> Literal["nats", "points"]:
@@ -387,7 +398,7 @@ def _own(given: Plugin, base: type, kind: str, options: dict[str, object]) -> Pl
     return given
 
 
-_ELSEWHERE = {"likelihood", "alpha", "seed", "options", "device"}
+_ELSEWHERE = {"likelihood", "alpha", "size_exponent", "seed", "options", "device"}
 """Choices that `Provenance` stores under other names, and one that changes no result."""
 
 
@@ -416,11 +427,12 @@ def made_of(prepared: PreparedRun, choices: RunOptions) -> Provenance:
         model=model_digest(prepared.likelihood, options.get("likelihood", {})),
         choices=given,
         options=options,
+        size_exponent=prepared.spec.exponent,
     )
 
 
 def choices_of(made: Provenance, kb: str) -> RunOptions:
-    """The likelihood, alpha and options that a knowledge base, `kb`, was made with."""
+    """The likelihood, prior and options that a knowledge base, `kb`, was made with."""
     require_untempered(made.choices, kb)
     options, link = dict(made.options.get("likelihood", {})), made.choices.get("link")
     digest = model_digest(made.likelihood, options)
@@ -436,6 +448,7 @@ def choices_of(made: Provenance, kb: str) -> RunOptions:
     return RunOptions(
         likelihood=made.likelihood,
         alpha=made.alpha,
+        size_exponent=made.size_exponent,
         link=None if link is None else str(link),
         options={"likelihood": options},
     )

@@ -97,8 +97,8 @@ def prepare(
     said, decisions = _answers(choices, fragments)
     answers = (*said, *(decided or ()))
     clusterer = make_clusterer(choices)
-    if choices.alpha is not None:
-        DirichletProcess(choices.alpha)  # refuses what cannot be one before anything is loaded
+    # refuses what cannot be one before anything is loaded
+    _prior(1.0 if choices.alpha is None else choices.alpha, choices)
     named = _named_calibration(choices)
     chooser = Chooser(
         *(fragments, choices.defaults, answers, on_stage),
@@ -126,8 +126,7 @@ def prepare(
         confidence = AuditedConfidence.of(confidence, answers, fragments)
     return PreparedRun(
         clusterer,
-        models.spec(alpha, choices),
-        alpha,
+        models.spec(_prior(alpha, choices), choices),
         confidence,
         choices.likelihood_name,
         models,
@@ -136,6 +135,11 @@ def prepare(
         choices.of("likelihood") if choice is None else choice.options,
         decisions,
     )
+
+
+def _prior(alpha: float, choices: RunOptions) -> DirichletProcess:
+    """The prior with this concentration and the exponent chosen."""
+    return DirichletProcess(alpha, 1.0 if choices.size_exponent is None else choices.size_exponent)
 
 
 def _answers(

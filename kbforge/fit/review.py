@@ -308,6 +308,8 @@ def explained_all(
     """The evidence for adding a fragment to each of some nonempty clusters."""
     said = spec.likelihood.contributions_to(x, clusters)
     return [
-        Explanation(math.log(len(cluster)) - math.log(spec.alpha), dict(contributions))
+        Explanation(
+            spec.exponent * math.log(len(cluster)) - math.log(spec.alpha), dict(contributions)
+        )
         for cluster, contributions in zip(clusters, said, strict=True)
     ]

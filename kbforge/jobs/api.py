@@ -94,6 +94,7 @@ class ChoiceKeywords(TypedDict, total=False):
     particles: int | None
     max_evals: int | None
     alpha: float | None
+    size_exponent: float | None
     calibration: str | Path | None
     confidence_map: str | Path | None
     defaults: str | Path | None
@@ -232,8 +233,8 @@ def cluster(
             match, the others form new entities; `kb.links` lists each fragment.
         all_known: whether the result includes known entities that no fragment joined.
         chosen: `clusterer`, `likelihood`, `surrogate` and `index`, by name or as objects;
-            `particles`, `max_evals`, `alpha`, `calibration`, `confidence_map`, `answers`,
-            `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}.
+            `particles`, `max_evals`, `alpha`, `size_exponent`, `calibration`, `confidence_map`,
+            `answers`, `seed`, `device`; and `options`, such as {"likelihood": {"scale": 10}}.
             `kbforge cluster --help` explains all of these. For a table also `id`, `label`, `map`,
             `vector`, `separator` and `null`, which `kbforge load csv --help` explains; every other
             column is an attribute.

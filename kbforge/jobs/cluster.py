@@ -117,6 +117,7 @@ def cluster(
         made if known is None else known.recorded(made),
         known,
         len(fragments),
+        size_exponent=prepared.spec.exponent,
     )
 
 
@@ -194,6 +195,7 @@ class KnowledgeBase:
         n_given: the number of fragments to cluster.
         number_ids: whether the clustered table had integer ids, so that `members` and `pairs`
             return integers, too.
+        size_exponent: of the prior's factor (|C| - 1)!; 1 is the Dirichlet process.
 
     """
 
@@ -210,6 +212,7 @@ class KnowledgeBase:
     known: KnownEntities | None = None
     n_given: int = 0
     number_ids: bool = False
+    size_exponent: float = 1.0
 
     def __repr__(self) -> str:
         entities = counted(sum(map(len, self.posterior.estimates())), "entity", "entities")
@@ -356,6 +359,7 @@ class KnowledgeBase:
             "clustered_per_second": posterior.n_fragments / max(times.clustering, 1e-9),
             "likelihood": self.likelihood,
             "alpha": self.alpha,
+            "size_exponent": self.size_exponent,
             "complete": posterior.complete,
             "ended": posterior.ended,
         }
@@ -455,6 +459,7 @@ class LiveClustering:
             made.confidence,
             made.notes,
             alternatives=self.choices.alternatives,
+            size_exponent=made.spec.exponent,
         )
 
 

@@ -174,11 +174,10 @@ def _prepared(
     if is_store(kb) and not any(given.options.values()):
         with Database(kb) as database:
             prepared, choices = restore(Store(database))
-        alpha = prepared.alpha
+        prior = DirichletProcess.of(prepared.spec)
         if given.alpha is not None:
-            alpha = DirichletProcess(given.alpha).alpha
-        spec = prepared.models.spec(alpha, choices)
-        return _saying(replace(prepared, alpha=alpha, spec=spec), made)
+            prior = replace(prior, alpha=given.alpha)
+        return _saying(replace(prepared, spec=prepared.models.spec(prior, choices)), made)
     if made is None:
         return prepare(fragments, given)
     own = choices_of(made, kb)
@@ -316,7 +315,9 @@ def _places(
     scores = spec.likelihood.log_marginal([*([*held, x] for held in sets), *sets, [x]])
     gains = np.asarray(scores[: len(sets)] - scores[len(sets) : -1] - scores[-1]).tolist()
     return [
-        Place(id, len(held), math.log(len(held)) - math.log(spec.alpha) + gain, None)
+        Place(
+            id, len(held), spec.exponent * math.log(len(held)) - math.log(spec.alpha) + gain, None
+        )
         for (id, _), held, gain in zip(entities, sets, gains, strict=True)
     ]
 
@@ -411,7 +412,8 @@ def _merged(
     it, minus the same without C.
     """
     likelihood, n, m = spec.likelihood, len(first), len(second)
-    prior = math.lgamma(n + m) - math.lgamma(n) - math.lgamma(m) - math.log(spec.alpha)
+    sizes = math.lgamma(n + m) - math.lgamma(n) - math.lgamma(m)
+    prior = spec.exponent * sizes - math.log(spec.alpha)
     if not likelihood.explains:
         scores = likelihood.log_marginal([[*first, *second], first, second])
         return prior + float(scores[0] - scores[1] - scores[2]), None

@@ -137,7 +137,7 @@ def _weighed(
     """The pages of a store under new models; a fresh session with them has their settings."""
     totals = store.pages.totals
     spec = without_model(prepared.spec)
-    prior = DirichletProcess(spec.alpha)
+    prior = DirichletProcess.of(spec)
     names = store.pages.names()
     pages: dict[int, SubproblemData] = {}
     free = totals.free.tolist()

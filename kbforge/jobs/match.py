@@ -140,7 +140,10 @@ def match(
         cache = ClusterCache() if clusters is None else clusters
         rivals, gains, alone = _scored(store, spec, rivals, fragment, cache)
         weights = np.array(
-            [math.log(rival.mass) + math.log(len(rival.cluster)) for rival in rivals]
+            [
+                math.log(rival.mass) + spec.exponent * math.log(len(rival.cluster))
+                for rival in rivals
+            ]
         )
         weights = np.append(weights + gains, math.log(spec.alpha) + alone)
         if weights.max() == -np.inf:
@@ -274,7 +277,7 @@ def _scored(
     likelihood, surrogate = spec.likelihood, spec.surrogate
     if surrogate is not None and spec.max_evals is not None:
         gains, _ = cache.gains(store, surrogate, [rival.scored for rival in rivals], x)
-        rivals = _proposed(rivals, gains, spec.max_evals)
+        rivals = _proposed(rivals, gains, spec.max_evals, spec.exponent)
     if isinstance(likelihood, ConjugateLikelihood):
         scored = [rival.scored for rival in rivals]
         return rivals, *_scores(x, *cache.gains(store, likelihood, scored, x))
@@ -292,10 +295,12 @@ def _scores(x: Fragment, gains: FloatArray, alone: float) -> tuple[FloatArray, f
     return gains, alone
 
 
-def _proposed(rivals: Sequence[_Rival], gains: FloatArray, most: int) -> list[_Rival]:
+def _proposed(
+    rivals: Sequence[_Rival], gains: FloatArray, most: int, exponent: float
+) -> list[_Rival]:
     """The clusters of the `most` heaviest putative particles, with their weights."""
     values = [
-        on_grid(gain + math.log(len(rival.cluster)) + np.log(rival.weights)).tolist()
+        on_grid(gain + exponent * math.log(len(rival.cluster)) + np.log(rival.weights)).tolist()
         for rival, gain in zip(rivals, gains.tolist(), strict=True)
     ]
     heaviest = sorted((-value, k, at) for k, of in enumerate(values) for at, value in enumerate(of))

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import CandidateIndex, Fragment, LearnedState, Likelihood
 from kbforge.errors import KBForgeError, ModelError, OtherModelError, UsageError, option, quoted
 from kbforge.fit.authority import with_known
@@ -89,6 +90,7 @@ def freeze(
         "frozen": {
             "likelihood": prepared.likelihood,
             "alpha": prepared.alpha,
+            "size_exponent": prepared.spec.exponent,
             "max_evals": models.max_evals,
             "notes": list(prepared.notes),
             "bundle": _bundle_digest(prepared.likelihood),
@@ -160,7 +162,7 @@ def restore(store: Store, confidence: bool = False) -> tuple[PreparedRun, RunOpt
         KBForgeError: it is damaged, or names a model or plugin that is missing.
 
     """
-    choices, name, alpha = chosen(store)
+    choices, name, prior = chosen(store)
     frozen = store.fact("frozen")
     if frozen["bundle"] != _bundle_digest(name):
         raise ModelError(
@@ -177,8 +179,7 @@ def restore(store: Store, confidence: bool = False) -> tuple[PreparedRun, RunOpt
         _take_up(store, models.index, "index")
     prepared = PreparedRun(
         clusterer,
-        models.spec(alpha, choices),
-        alpha,
+        models.spec(prior, choices),
         reading_of(store, models.likelihood, name, choices) if confidence else None,
         name,
         models,
@@ -188,11 +189,12 @@ def restore(store: Store, confidence: bool = False) -> tuple[PreparedRun, RunOpt
     return prepared if store.fact(KNOWN) is None else with_known(prepared), choices
 
 
-def chosen(store: Store) -> tuple[RunOptions, str, float]:
-    """The user's choices for a store, and its likelihood and alpha."""
+def chosen(store: Store) -> tuple[RunOptions, str, DirichletProcess]:
+    """The user's choices for a store, and its likelihood and prior."""
     frozen = store.fact("frozen")
     require_untempered(store.fact("choices"), store.database.path)
-    return _from_json(store.fact("choices")), frozen["likelihood"], float(frozen["alpha"])
+    prior = DirichletProcess(float(frozen["alpha"]), frozen.get("size_exponent", 1.0))
+    return _from_json(store.fact("choices")), frozen["likelihood"], prior
 
 
 def with_likelihood(
@@ -229,14 +231,15 @@ def seen_of(store: Store) -> NDArray[np.uint8]:
 
 def require_same(store: Store, given: RunOptions) -> None:
     """Refuse choices that differ from the store's; omitted choices do not."""
-    asked, frozen = _from_json(store.fact("choices")), store.fact("frozen")
+    asked, frozen = _from_json(store.fact("choices")), {"size_exponent": 1.0} | store.fact("frozen")
+    found = ("likelihood", "alpha", "size_exponent")
     given, plain = _from_json(_as_json(given)), RunOptions()
     for name in (one.name for one in fields(RunOptions)):
         value, default = getattr(given, name), getattr(plain, name)
         if name in _FREE or value == default or value == getattr(asked, name):
             continue
-        has = frozen[name] if name in ("likelihood", "alpha") else getattr(asked, name)
-        if name in ("likelihood", "alpha") and value == has:
+        has = frozen[name] if name in found else getattr(asked, name)
+        if name in found and value == has:
             continue
         named = option("set" if name == "options" else name)
         was = "without it" if has in (None, {}) else f"with {quoted(has)}"

@@ -42,8 +42,9 @@ def refit(path: str, on_step: OnWeighed | None = None) -> EventResult:
         assert last is not None
         told = {
             "likelihood": learned.prepared.likelihood,
-            "alpha_before": before,
+            "alpha_before": before.alpha,
             "alpha": learned.prepared.alpha,
+            "size_exponent": learned.prepared.spec.exponent,
             "subproblems": len(store.pages.names()),
             "notes": list(learned.prepared.notes),
             "already": already,

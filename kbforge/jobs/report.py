@@ -168,6 +168,8 @@ def _chosen(store: Store, drift: Drift) -> list[tuple[str, str]]:
         ("alpha", f"{frozen['alpha']:,.6g}, {by['alpha']}"),
         ("clusterer", asked["clusterer"]),
     ]
+    if (exponent := frozen.get("size_exponent", 1.0)) != 1:
+        rows.insert(2, ("size exponent", f"{exponent:g}"))
     plain = ("particles", "link", "estimate", "seed")
     defaults = {"estimate": "map", "seed": 0}
     rows += [
@@ -206,6 +208,7 @@ class Status(Struct, frozen=True):
         link: the attribute whose values are unique within an entity, if any.
         likelihood: name, or path of its bundle.
         alpha: concentration.
+        size_exponent: of the prior's factor (|C| - 1)!; 1 is the Dirichlet process.
         kbforge: the version that learned the models, None if unknown.
         learned_from: the number of fragments that the models learned from.
         came_since: the number of fragments added since.
@@ -229,6 +232,7 @@ class Status(Struct, frozen=True):
     link: str | None
     likelihood: str
     alpha: float
+    size_exponent: float
     kbforge: str | None
     learned_from: Natural
     came_since: Natural
@@ -269,6 +273,7 @@ def status_in(store: Store) -> Status:
         link=store.fact("choices")["link"],
         likelihood=frozen["likelihood"],
         alpha=frozen["alpha"],
+        size_exponent=frozen.get("size_exponent", 1.0),
         kbforge=None if (made := store.made) is None else made.kbforge,
         learned_from=drift.fragments,
         came_since=drift.came,

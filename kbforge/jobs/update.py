@@ -64,6 +64,7 @@ class UpdateResult:
         seconds: of the run: reading, opening, choosing, learning, clustering and writing.
         likelihood: of the store.
         alpha: of the store.
+        size_exponent: of the store's prior.
         drift: of the fragments added since the models learned.
         worth_it: whether `kbforge refit` is worth it.
         notes: sentences for the user.
@@ -82,6 +83,7 @@ class UpdateResult:
     seconds: float
     likelihood: str
     alpha: float
+    size_exponent: float
     drift: float
     worth_it: bool
     notes: tuple[str, ...]
@@ -170,6 +172,7 @@ def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) 
         seconds=time.perf_counter() - began,
         likelihood=held.prepared.likelihood,
         alpha=held.prepared.alpha,
+        size_exponent=held.prepared.spec.exponent,
         drift=held.drift.figure,
         worth_it=held.drift.worth_it,
         notes=tuple(notes),

@@ -37,6 +37,7 @@ SUMMARY = {
     "seconds_writing",
     "clustered_per_second",
     "alpha",
+    "size_exponent",
     "complete",
     "ended",
 }

@@ -97,7 +97,7 @@ FAMILIES: dict[str, Family] = {
 
 
 def exact_posterior(
-    fragments: list[Fragment], likelihood: Likelihood, alpha: float
+    fragments: list[Fragment], likelihood: Likelihood, alpha: float, exponent: float = 1.0
 ) -> dict[Grouping, float]:
     """By enumeration: normalised log weight of every partition."""
     groups = {
@@ -106,7 +106,7 @@ def exact_posterior(
         for group in itertools.combinations(range(len(fragments)), k)
     }
     weights = {
-        z: sum(math.log(alpha) + math.lgamma(len(g)) + groups[g] for g in z)
+        z: sum(math.log(alpha) + exponent * math.lgamma(len(g)) + groups[g] for g in z)
         for z in partitions(range(len(fragments)))
     }
     total = log_sum_exp(weights.values())
@@ -138,21 +138,25 @@ def check_weights(posterior: Posterior, exact: dict[Grouping, float]) -> None:
     n=st.integers(1, 7),
     seed=st.integers(0, 10_000),
     alpha=st.sampled_from([0.05, 1.0, 20.0]),
+    exponent=st.sampled_from([0.0, 0.5, 1.0]),
     split=st.booleans(),
 )
 def test_enough_particles_give_the_exact_posterior(
-    family: str, n: int, seed: int, alpha: float, split: bool
+    family: str, n: int, seed: int, alpha: float, exponent: float, split: bool
 ) -> None:
-    check_exact_posterior(FAMILIES[family], n, seed, alpha, split)
+    check_exact_posterior(FAMILIES[family], n, seed, alpha, split, exponent)
 
 
-def check_exact_posterior(family: Family, n: int, seed: int, alpha: float, split: bool) -> None:
+def check_exact_posterior(
+    family: Family, n: int, seed: int, alpha: float, split: bool, exponent: float = 1.0
+) -> None:
     make_fragments, make_likelihood = family
     fragments = make_fragments(np.random.default_rng(seed), n)
     likelihood = make_likelihood(fragments)
     clusterer: Clusterer = SplitSmc(particles=BELL_7) if split else Smc(particles=BELL_7)
-    posterior = clusterer.cluster(fragments, ModelSpec(likelihood, alpha), np.random.default_rng(0))
-    exact = exact_posterior(fragments, likelihood, alpha)
+    spec = ModelSpec(likelihood, alpha, exponent=exponent)
+    posterior = clusterer.cluster(fragments, spec, np.random.default_rng(0))
+    exact = exact_posterior(fragments, likelihood, alpha, exponent)
     check_weights(posterior, exact)
     best = max(exact.values())
     chosen = frozenset(posterior.clusters())

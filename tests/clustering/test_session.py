@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -109,6 +110,14 @@ def test_a_snapshot_of_other_settings_is_refused() -> None:
         SplitSmc(particles=20).open(spec, rng, snapshot)
     with pytest.raises(UsageError, match=r"alpha 1\.0, but this one has 2\.0"):
         SplitSmc(particles=10).open(ModelSpec(Gaussian(), 2.0), rng, snapshot)
+    powered = replace(spec, exponent=0.5)
+    with pytest.raises(UsageError, match=r"exponent 1\.0, but this one has 0\.5"):
+        SplitSmc(particles=10).open(powered, rng, snapshot)
+    old = {name: value for name, value in snapshot.totals.settings.items() if name != "exponent"}
+    before = replace(snapshot, totals=replace(snapshot.totals, settings=old))
+    assert SplitSmc(particles=10).open(spec, rng, before).n_fragments == 2
+    with pytest.raises(UsageError, match=r"exponent 1\.0, but this one has 0\.5"):
+        SplitSmc(particles=10).open(powered, rng, before)
     other = np.random.Generator(np.random.MT19937(0))
     with pytest.raises(UsageError, match=r"PCG64.*MT19937"):
         SplitSmc(particles=10).open(spec, other, snapshot)

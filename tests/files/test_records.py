@@ -7,7 +7,7 @@ from kbforge.errors import BadRecord
 from kbforge.files.records import convert
 
 GOOD = {"kbforge": "1", "likelihood": "x", "alpha": 1, "seed": 0}
-KEYS = "an object of kbforge, likelihood, alpha, seed, model, choices, options"
+KEYS = "an object of kbforge, likelihood, alpha, seed, model, choices, options, size_exponent"
 
 
 def test_a_record_reads_back():

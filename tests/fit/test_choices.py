@@ -39,6 +39,7 @@ VALUES = {
     "particles": 7,
     "max_evals": 9,
     "alpha": 2.5,
+    "size_exponent": 0.5,
     "calibration": "c.toml",
     "confidence_map": "m.toml",
     "defaults": "models/",

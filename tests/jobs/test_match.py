@@ -129,9 +129,12 @@ def test_it_is_the_posterior_of_the_step_that_would_add_it(
     assert dump(path) == before
 
 
-def test_it_is_the_posterior_by_enumeration(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exponent", [None, 0.5])
+def test_it_is_the_posterior_by_enumeration(tmp_path: Path, exponent: float | None) -> None:
     some = [x for x in PEOPLE if "name" in x.properties][:4]
-    choices = RunOptions(likelihood="attributes", alpha=30.0, index="none", **EVERYTHING)
+    choices = RunOptions(
+        likelihood="attributes", alpha=30.0, size_exponent=exponent, index="none", **EVERYTHING
+    )
     path = made(tmp_path, some, choices)
     x = replace(some[1], id="query")
     with Database(path) as database:
@@ -141,7 +144,8 @@ def test_it_is_the_posterior_by_enumeration(tmp_path: Path) -> None:
         masses = []
         for grouping in partitions(range(len(together))):
             scores = spec.likelihood.log_marginal([[together[n] for n in c] for c in grouping])
-            prior = sum(math.log(spec.alpha) + math.lgamma(len(c)) for c in grouping)
+            powers = (exponent or 1.0) * sum(math.lgamma(len(c)) for c in grouping)
+            prior = len(grouping) * math.log(spec.alpha) + powers
             cluster = next(c for c in grouping if len(some) in c)
             masses.append((tuple(n for n in cluster if n < len(some)), prior + scores.sum()))
         most = max(mass for _, mass in masses)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kbforge.errors import KBForgeError, LikelihoodError, ModelError, OutputErro
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.confidence import write_confidence
 from kbforge.jobs.refit import refit
+from kbforge.jobs.report import status_of
 from kbforge.jobs.update import UpdateResult, add_fragments
 from kbforge.jobs.views import entities_of, view_of
 from kbforge.store.database import Database
@@ -74,6 +76,26 @@ def test_the_default_is_chosen_once_and_kept(tmp_path: Path) -> None:
         fragment.id for fragment in found
     )
     assert all(entity.reported is not None for entity in entities)
+
+
+def test_the_exponent_of_sizes_is_kept(tmp_path: Path) -> None:
+    found, powered = people(60, 4), replace(ATTRIBUTES, size_exponent=0.5)
+    path, whole = tmp_path / "kb.sqlite", tmp_path / "whole.sqlite"
+    first = made(path, found[:100], powered)
+    assert first.summary()["size_exponent"] == 0.5
+    then = made(path, found[100:], RunOptions())
+    assert then.size_exponent == 0.5
+    made(whole, found[:100], powered)
+    made(whole, found[100:], powered)
+    assert exported(path) == exported(whole)
+    assert status_of(str(path)).size_exponent == 0.5
+    provenance = next(entities_of(str(path))).made
+    assert provenance is not None
+    assert provenance.to_json()["size_exponent"] == 0.5
+    with pytest.raises(UsageError, match=r"size-exponent: .* was made with 0\.5, got 1\.0"):
+        made(path, found, RunOptions(size_exponent=1.0))
+    refit(str(path))
+    assert status_of(str(path)).size_exponent == 0.5
 
 
 def test_what_is_there_is_passed_over(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Oracle:
 
     def __init__(self, spec: ModelSpec, rules: Rules, rng: np.random.Generator) -> None:
         self.rules, self.rng = rules.settled(spec.index is not None), rng
-        self.prior, self.index = DirichletProcess(spec.alpha), spec.index
+        self.prior, self.index = DirichletProcess.of(spec), spec.index
         self.fragments: list[Fragment] = []
         self.subproblems: dict[int, Particles] = {}
         self.evaluations = 0
@@ -181,8 +181,9 @@ class Oracle:
         return joins, alone, {**made, (x,): alone}
 
     def _joins(self, near: Iterable[Group], gains: Mapping[Group, float]) -> list[Putative]:
-        """w + log|C| + L(C + x) - L(C) of some clusters on all particles that hold them."""
-        gain = {group: rounded(math.log(len(group))) + rounded(gains[group]) for group in near}
+        """w + e log|C| + L(C + x) - L(C) of some clusters on all particles that hold them."""
+        e = self.prior.exponent
+        gain = {group: rounded(e * math.log(len(group))) + rounded(gains[group]) for group in near}
         for value in gain.values():
             if math.isnan(value) or value == math.inf:
                 raise LikelihoodError(f"the likelihood (or surrogate) returned {value}")
@@ -340,7 +341,7 @@ class Oracle:
         return [(weight, rows[k]) for weight, k in zip(weights, order, strict=True)]
 
     def _terms(self, row: Row, made: Mapping[Group, float]) -> np.ndarray:
-        """log alpha + lgamma(|C|) + L(C) of clusters."""
+        """log alpha + e lgamma(|C|) + L(C) of clusters."""
         scores = [made[group] if group in made else self.score[group] for group in row]
         return self.prior.log_terms(row, np.array(scores))
 

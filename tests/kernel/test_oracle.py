@@ -126,16 +126,22 @@ def test_all_resamplers_are_tried() -> None:
     points=st.lists(st.tuples(st.integers(-3, 3), st.integers(-2, 2)), min_size=1, max_size=25),
     particles=st.sampled_from([1, 2, 5, 30]),
     alpha=st.sampled_from([0.001, 1.0, 50.0]),
+    exponent=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
     floor=st.sampled_from([0.0, 1e-3, 0.2]),
     spec=st.sampled_from(sorted(SPECS)),
 )
 def test_ties_are_broken_alike(
-    points: list[tuple[int, int]], particles: int, alpha: float, floor: float, spec: str
+    points: list[tuple[int, int]],
+    particles: int,
+    alpha: float,
+    exponent: float,
+    floor: float,
+    spec: str,
 ) -> None:
     """Few different points: equal weights are the rule."""
     rules = Rules(particles, greedy, splits=True, floor=floor)
     items = fragments_of([(float(a), float(b)) for a, b in points])
-    run(replace(SPECS[spec](), alpha=alpha), items, rules, 5)
+    run(replace(SPECS[spec](), alpha=alpha, exponent=exponent), items, rules, 5)
 
 
 @examples(60)

@@ -79,7 +79,7 @@ KB_API void kb_run_workers(kbforge::Run* run, std::int32_t workers);
 // How many fragments the largest cluster so far has held.
 KB_API std::int64_t kb_run_largest(const kbforge::Run* run);
 
-// log |C| and log alpha + lgamma(|C|) of cluster sizes below n.
+// The prior's terms of cluster sizes below n: of one more fragment, and of the cluster.
 KB_API void kb_run_sizes(kbforge::Run* run, std::int64_t n, const double* log_size,
                          const double* log_cluster);
 // Have constraints in force, or, if `components` is negative, none: by component of decisions, those

@@ -23,8 +23,8 @@ struct Cluster {
   std::int32_t place;   // scratch of a step
   bool live;
   double score;   // L(C), nats
-  double term;    // log alpha + lgamma(|C|) + L(C), on the grid
-  double reach;   // the heaviest particle's log weight that holds C, plus log |C|
+  double term;    // log alpha + e lgamma(|C|) + L(C), on the grid
+  double reach;   // the heaviest particle's log weight that holds C, plus e log |C|
   double gain;    // scratch of a step: L(C + x) - L(C), on the grid
 };
 
