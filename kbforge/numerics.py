@@ -114,7 +114,7 @@ def grown(array: NDArray[Any], capacity: int, axis: int = 0) -> NDArray[Any]:
     return larger
 
 
-def starts_of(lengths: Sequence[int] | IntArray) -> IntArray:
+def starts_of(lengths: Sequence[int] | NDArray[np.int64 | np.bool_]) -> IntArray:
     """Where parts of these lengths begin, and where the last part ends."""
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])

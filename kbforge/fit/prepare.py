@@ -540,20 +540,21 @@ class Chooser:
 
 
 class _File:
-    """A file, only a part of which is compared if it has more than `most` fragments; `fitted` is
-    its index."""
+    """A file, only a part of which is compared if it has more than `most` fragments; `fitted` are
+    indexes of likelihoods that were fitted to it."""
 
     def __init__(
         self, fragments: Sequence[Fragment], most: int, fitted: CandidateIndex | None = None
     ) -> None:
-        self.fragments, self._most, self._fitted_index = fragments, most, fitted
+        self.fragments, self._most, self.fitted = fragments, most, [fitted]
 
     @cached_property
     def index(self) -> CandidateIndex:
         """The index, fitted to the file."""
         index = Selective()
-        if self._fitted_index is not None and index.like(self._fitted_index):
-            return self._fitted_index
+        for fitted in self.fitted:
+            if fitted is not None and index.like(fitted):
+                return fitted
         index.fit(self.fragments)
         return index
 
@@ -612,9 +613,11 @@ def _fit_likelihoods(
         likelihood = make_likelihood(name, options_of(name))
         assert isinstance(likelihood, ConjugateLikelihood)
         try:
-            likelihood.fit(file.read_by(name))
+            likelihood.fit(read := file.read_by(name))
         except UsageError:  # it finds nothing to read
             continue
+        if read is file.fragments:
+            file.fitted.append(likelihood.index)
         out[name] = likelihood
     return out
 

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_int64
 from dataclasses import dataclass
 from itertools import chain, islice, pairwise
-from typing import TypeAlias, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, Fragment, IntArray, LearnedState
 from kbforge.errors import UsageError, quoted, require_least
@@ -33,45 +34,46 @@ from kbforge.indexes.hashed import HashedIndex
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.bundle import KeptReader
-from kbforge.numerics import starts_of
-from kbforge.texts import (
-    LARGEST,
-    Begun,
-    begun_digest,
-    digest_after,
-    digest_of,
-)
+from kbforge.numerics import spread, starts_of
+from kbforge.texts import LARGEST, Places, digests_of, nowhere
+from kbforge.texts.features import ValueFeatures, features_of_each
 from kbforge.texts.kinds import (
     KINDS,
     Kind,
     counts_read,
     counts_stated,
-    features_of,
+    feature_names,
     kinds_of,
     normalised,
     read_as,
     stated,
 )
 
-_Item: TypeAlias = tuple[str, tuple[str, ...]]
-_Some: TypeAlias = tuple[int, ...]
-
 _MOST_ORDERS = 4096  # cached orders of attributes
+
+
+class ValueKeys(NamedTuple):
+    """The keys of several values, end to end; where those of each begin, shape [values + 1]."""
+
+    starts: IntArray
+    singles: IntArray
+    paired_starts: IntArray
+    paired: IntArray  # those of common values, which are paired with those of other attributes
 
 
 class CompiledKeys:
     """Composes the keys of fragments in the kernel.
 
-    `keys_of_value` returns the keys of an attribute's values, and which are paired with others.
+    `keys_of_values` returns the keys of values of an attribute.
     """
 
     def __init__(
         self,
         kernel: CDLL,
-        keys_of_value: Callable[[str, tuple[str, ...]], tuple[_Some, _Some]],
+        keys_of_values: Callable[[str, Sequence[tuple[str, ...]]], ValueKeys],
         most: int,
     ) -> None:
-        self._kernel, self._keys_of_value = kernel, keys_of_value
+        self._kernel, self._keys_of_values = kernel, keys_of_values
         self._handle = kernel.kb_keys_new(most)
         self._finalizer = weakref.finalize(self, kernel.kb_keys_free, self._handle)
         # by attribute, the kernel's numbers of its values
@@ -85,7 +87,8 @@ class CompiledKeys:
     ) -> tuple[IntArray, IntArray]:
         """The position of each fragment's first key, shape [fragments + 1], and all keys, including
         `more`."""
-        orders, values, new = self._orders, list[int](), list[_Item]()
+        orders, values = self._orders, list[int]()
+        new: dict[str, dict[tuple[str, ...], int]] = {}  # numbers of new values, by attribute
         for of_fragment in stated:
             order = orders.get(tuple(of_fragment))
             if order is None:
@@ -96,7 +99,7 @@ class CompiledKeys:
                 if number is None:
                     number = numbers[said] = self._n
                     self._n += 1
-                    new.append((attribute, said))
+                    new.setdefault(attribute, {})[said] = number
                 values.append(number)
         if new:
             self._tell(new)
@@ -116,11 +119,24 @@ class CompiledKeys:
         self._orders[attributes] = order
         return order
 
-    def _tell(self, new: Sequence[_Item]) -> None:
-        """Give the kernel the keys of new values."""
-        keys = [self._keys_of_value(*item) for item in new]
-        arrays = *_flat([singles for singles, _ in keys]), *_flat([paired for _, paired in keys])
-        self._kernel.kb_keys_values(self._handle, len(new), *map(address, arrays))
+    def _tell(self, new: Mapping[str, Mapping[tuple[str, ...], int]]) -> None:
+        """Give the kernel the keys of new values, in the order of their numbers."""
+        keys = [self._keys_of_values(attribute, [*said]) for attribute, said in new.items()]
+        numbers = np.fromiter(chain.from_iterable(said.values() for said in new.values()), np.int64)
+        order = np.argsort(numbers)
+        arrays = (
+            *_in_order([of.starts for of in keys], [of.singles for of in keys], order),
+            *_in_order([of.paired_starts for of in keys], [of.paired for of in keys], order),
+        )
+        self._kernel.kb_keys_values(self._handle, len(order), *map(address, arrays))
+
+
+def _in_order(
+    starts: Sequence[IntArray], keys: Sequence[IntArray], order: IntArray
+) -> tuple[IntArray, IntArray]:
+    """Where the keys of each value begin, and all keys, in an order of the values of all parts."""
+    begins = starts_of(np.concatenate([np.diff(of) for of in starts]))
+    return starts_of(np.diff(begins)[order]), np.concatenate(keys)[spread(begins, order)[0]]
 
 
 def _flat(parts: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
@@ -143,12 +159,8 @@ _PAIRED: Mapping[Kind, str] = {
 """For each kind, the feature that takes part in paired keys."""
 _LEFT_OUT = ("initial",)
 _MOST_KEYS = 512
-_MOST_KNOWN = 1 << 23  # cached keys of values
-_PAIR_SHIFT = 32
-
-_Keys: TypeAlias = tuple[int, ...]
-_Said: TypeAlias = tuple[str, str, str]
-"""An attribute, the name of a feature ("" for the value itself), and the feature."""
+_ENDS = 1 << 20
+"""Ends of digests by which common features are told from rare ones."""
 
 
 class Selective(HashedIndex):
@@ -191,11 +203,8 @@ class Selective(HashedIndex):
             raise UsageError('index selective: a rule names attributes joined by "+"')
         self.attributes = frozenset(attributes)
         self._kinds: dict[str, Kind] = {}
-        self._common: dict[int, int] = {}
-        self._of_value: dict[tuple[str, tuple[str, ...]], tuple[_Keys, _Keys]] = {}
         self._made: CompiledKeys | None = None
-        self._n_known = 0
-        self._begun: dict[tuple[str, str], Begun] = {}
+        self._common = nowhere()  # digests of common values, whose places are keys
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Find the kinds of the attributes and how many fragments share each key.
@@ -207,34 +216,29 @@ class Selective(HashedIndex):
         self._require_attributes_of_rules(fragments)
         counts = counts_stated(fragments, self.attributes)
         self._kinds = kinds_of(counts)
-        read = {
-            attribute: counts_read(self._kinds[attribute], of) for attribute, of in counts.items()
-        }
-        self._use(map(_digest, self._often(read)))
+        often = [
+            self._often(name, counts_read(self._kinds[name], of)) for name, of in counts.items()
+        ]
+        self._use(np.unique(np.concatenate([np.zeros(0, np.int64), *often])))
         return None
 
-    def _often(self, counts: Mapping[str, Mapping[str, int]]) -> Iterator[_Said]:
-        """The values and features that more than `common` fragments have."""
-        for attribute, counter in counts.items():
-            shared: dict[str, dict[str, int]] = {}
-            kind = self._kinds[attribute]
-            for value, n in counter.items():
-                if n > self.common:
-                    yield attribute, "", value
-                for name, features in features_of(kind, value).items():
-                    if name not in _LEFT_OUT:
-                        held = shared.setdefault(name, {})
-                        for feature in features:
-                            held[feature] = held.get(feature, 0) + n
-            for name, held in shared.items():
-                for feature, n in held.items():
-                    if n > self.common:
-                        yield attribute, name, feature
+    def _often(self, attribute: str, counts: Mapping[str, int]) -> IntArray:
+        """The digests of the values and features that more than `common` fragments have."""
+        beginnings = _beginnings(attribute, kind := self._kinds[attribute])
+        common = [beginnings[-1] + value for value, n in counts.items() if n > self.common]
+        found = features_of_each(kind, [*counts], beginnings)
+        often = np.fromiter(counts.values(), np.float64, len(counts)).repeat(np.diff(found.starts))
+        # most features are rare, and so are those that share the end of a digest with them
+        ends = found.digests & (_ENDS - 1)
+        kept = (np.bincount(ends, often, _ENDS) > self.common)[ends] & _is_read(kind, found)
+        digests, places = np.unique(found.digests[kept], return_inverse=True)
+        shared = np.bincount(places.ravel(), often[kept], len(digests)) > self.common
+        return np.concatenate([digests_of(common), digests[shared]])
 
     def dump(self) -> LearnedState:
         """The kinds of the attributes, and the common values."""
-        common = np.array(list(self._common), np.int64)
-        return LearnedState({"kinds": dict(sorted(self._kinds.items()))}, {"common": common})
+        kinds = dict(sorted(self._kinds.items()))
+        return LearnedState({"kinds": kinds}, {"common": self._common.digests})
 
     def load(self, kept: LearnedState) -> None:
         """See `kbforge.contracts.index`."""
@@ -242,40 +246,19 @@ class Selective(HashedIndex):
         kinds = read.only("kinds").table("kinds")
         common = read.array("common", np.int64, least=0, most=LARGEST, ascending=True)
         self._kinds = {name: cast(Kind, kinds.choice(name, KINDS)) for name in kinds}
-        self._use(common.tolist())
+        self._use(np.unique(common))
 
     def __getstate__(self) -> dict[str, object]:
-        """Omit caches, which another process rebuilds."""
-        return {**self.__dict__, "_made": None, "_begun": {}}
+        """Omit the keys that were made, which another process makes again."""
+        return {**self.__dict__, "_made": None, "_common": self._common.digests}
 
-    def _use(self, common: Iterable[int]) -> None:
-        self._common = {digest: number for number, digest in enumerate(sorted(set(common)))}
-        self._of_value.clear()
-        self._made = None
-        self._n_known = 0
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._use(cast(IntArray, state["_common"]))
 
-    def keys(self, fragment: Fragment) -> Sequence[int]:
-        """See `kbforge.contracts.index`."""
-        singles: list[int] = []
-        common: list[_Keys] = []
-        known = self._of_value
-        for item in sorted(self._read(fragment)):
-            of_values = known.get(item)
-            if of_values is None:
-                of_values = known[item] = self._keys_of(item[0], stated(item[1]))
-                self._n_known += len(of_values[0])
-                if self._n_known > _MOST_KNOWN:
-                    known.clear()
-                    self._n_known = 0
-            singles += of_values[0]
-            if of_values[1]:
-                common.append(of_values[1])
-        out = dict.fromkeys([*self._keys_of_rules(fragment), *singles])
-        for key, others in _paired(common):
-            if len(out) >= _MOST_KEYS:
-                break
-            out |= dict.fromkeys(_pairs(key, others))
-        return list(out)[:_MOST_KEYS]
+    def _use(self, common: IntArray) -> None:
+        """Take these digests, ascending, for common."""
+        self._common, self._made = Places(common), None
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """See `kbforge.contracts.index`; composed in the kernel."""
@@ -287,8 +270,29 @@ class Selective(HashedIndex):
         more = [self._keys_of_rules(f) if self.rules else () for f in fragments]
         return self._made.keys_of(said, more)
 
-    def _keys_of_values(self, attribute: str, values: tuple[str, ...]) -> tuple[_Keys, _Keys]:
-        return self._keys_of(attribute, stated(values))
+    def _keys_of_values(self, attribute: str, said: Sequence[tuple[str, ...]]) -> ValueKeys:
+        """The keys of values of an attribute: of each the value, and its features."""
+        kind = self._kinds.get(attribute, "text")
+        beginnings = _beginnings(attribute, kind)
+        values = [read_as(kind, stated(one)) for one in said]
+        read = [value for value in values if value]
+        found = features_of_each(kind, read, beginnings)
+        kept = _is_read(kind, found)
+        starts = starts_of(kept)[found.starts] + np.arange(len(read) + 1)  # the value, and these
+        digests = np.empty(starts[-1], np.int64)
+        whole = np.zeros(len(digests), np.bool_)
+        whole[starts[:-1]] = True
+        digests[whole] = digests_of([beginnings[-1] + value for value in read])
+        digests[~whole] = found.digests[kept]
+        keys = self._numbered(digests)
+        paired = whole.copy()
+        if kind in _PAIRED:
+            paired[~whole] = found.names[kept] == feature_names(kind).index(_PAIRED[kind])
+        paired &= keys >= 0
+        has = np.fromiter(map(bool, values), np.int64, len(values))
+        of_value = starts_of(has)  # the place among those that are read
+        ends = starts_of(paired)[starts]
+        return ValueKeys(starts[of_value], keys, ends[of_value], keys[paired])
 
     def _require_attributes_of_rules(self, fragments: Sequence[Fragment]) -> None:
         lacking = {attribute for rule in self.rules for attribute in rule}
@@ -315,47 +319,24 @@ class Selective(HashedIndex):
             return list(fragment.properties.items())
         return [item for item in fragment.properties.items() if item[0] in read]
 
-    def _keys_of(self, attribute: str, value: str) -> tuple[_Keys, _Keys]:
-        """The keys of an attribute's values, and those that are paired because they are common."""
-        kind = self._kinds.get(attribute, "text")
-        value = read_as(kind, value)
-        if not value:
-            return (), ()
-        singles = [self._key(attribute, "", value)]
-        paired = [key for key in singles if key >= 0]
-        for name, features in features_of(kind, value).items():
-            if name not in _LEFT_OUT:
-                keys = [self._key(attribute, name, feature) for feature in features]
-                singles += keys
-                if name == _PAIRED.get(kind):
-                    paired += [key for key in keys if key >= 0]
-        return tuple(singles), tuple(paired)
-
     def _key(self, attribute: str, name: str, feature: str) -> int:
         """From 0 if many fragments of the file have the value, otherwise below."""
-        begun = self._begun.get((attribute, name))
-        if begun is None:
-            begun = self._begun[attribute, name] = begun_digest(f"{attribute}\0{name}\0")
-        digest = digest_after(begun, feature)
-        return self._common.get(digest, -1 - digest)
+        return int(self._numbered(digests_of((f"{attribute}\0{name}\0{feature}",)))[0])
+
+    def _numbered(self, digests: IntArray) -> IntArray:
+        places = self._common.of_digests(digests)
+        return np.where(places >= 0, places, -1 - digests)
 
 
-def _paired(common: Sequence[_Keys]) -> Iterator[tuple[int, list[int]]]:
-    """Each key of some values, with the keys of the values after it."""
-    for place, keys in enumerate(common[:-1], 1):
-        others = [other for of_value in common[place:] for other in of_value]
-        for key in keys:
-            yield key, others
+def _beginnings(attribute: str, kind: Kind) -> list[str]:
+    """What the digests of an attribute's features begin with, by name; and those of its values."""
+    return [f"{attribute}\0{name}\0" for name in (*feature_names(kind), "")]
 
 
-def _pairs(key: int, others: Iterable[int]) -> list[int]:
-    """The keys that pair a key with each of some others."""
-    first = (key + 1) << _PAIR_SHIFT
-    return [first | other if key < other else (other + 1) << _PAIR_SHIFT | key for other in others]
-
-
-def _digest(said: _Said) -> int:
-    return digest_of("\0".join(said))
+def _is_read(kind: Kind, found: ValueFeatures) -> NDArray[np.bool_]:
+    """Which features are keys."""
+    read = [name not in _LEFT_OUT for name in feature_names(kind)]
+    return np.array([*read, True])[found.names]
 
 
 MOST_RELATIVES = 12
@@ -417,12 +398,13 @@ def holders_of(
 ) -> dict[int, list[int]]:
     """For each key, the places of the fragments that have it, ascending; the first `most` + 1."""
     wanted = np.unique(np.fromiter(keys, dtype=np.int64))
-    found = [np.zeros(0, dtype=np.int64)]
-    places = [np.zeros(0, dtype=np.int64)]
+    found, places = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for first, block in _blocks(fragments if len(wanted) else ()):
         starts, flat = index.keys_of(block)
-        at = np.minimum(np.searchsorted(wanted, flat), len(wanted) - 1)
-        held = np.flatnonzero(wanted[at] == flat)
+        at = np.empty(len(flat), dtype=np.int64)
+        asked = len(wanted), address(wanted), len(flat), address(flat), address(at)
+        kernel_library().kb_places(*asked)
+        held = np.flatnonzero(at >= 0)
         found.append(at[held])
         places.append(first + np.searchsorted(starts, held, side="right") - 1)
     by_key = np.concatenate(found)

@@ -14,11 +14,12 @@ import hashlib
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import TypeAlias
 
 import numpy as np
 
 from kbforge.contracts import IntArray
+from kbforge.kernel.binding import address, kernel_library
+from kbforge.numerics import starts_of
 
 LARGEST = 2**63 - 1
 _EMPTY = hashlib.blake2b(digest_size=8)
@@ -31,25 +32,12 @@ def digest_of(text: str) -> int:
     return int.from_bytes(hasher.digest()) >> 1
 
 
-Begun: TypeAlias = "hashlib.blake2b"
-"""The digest of a text's beginning."""
-
-
-def begun_digest(beginning: str) -> Begun:
-    """The beginning of a text, for `digest_after`."""
-    return hashlib.blake2b(beginning.encode("utf-8", "surrogatepass"), digest_size=8)
-
-
-def digest_after(begun: Begun, rest: str) -> int:
-    """The digest of a text from its beginning and its rest."""
-    hasher = begun.copy()
-    hasher.update(rest.encode("utf-8", "surrogatepass"))
-    return int.from_bytes(hasher.digest()) >> 1
-
-
 def digests_of(texts: Iterable[str]) -> IntArray:
-    """The digests of some texts, shape [texts]."""
-    return np.fromiter(map(digest_of, texts), np.int64)
+    """The digests of some texts, shape [texts]; computed in the kernel."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    starts, out = starts_of(list(map(len, encoded))), np.empty(len(encoded), dtype=np.int64)
+    kernel_library().kb_digests(len(out), address(starts), b"".join(encoded), address(out))
+    return out
 
 
 class Places:
@@ -73,6 +61,13 @@ class Places:
         digest = digest_of(text)
         place = bisect_left(self._looked_up, digest)
         return place if place < self._n and self._looked_up[place] == digest else -1
+
+    def of_digests(self, digests: IntArray) -> IntArray:
+        """The places of digests, shape [digests]; -1 for others."""
+        if not self._n:
+            return np.full(len(digests), -1)
+        places = np.searchsorted(self.digests, digests).clip(max=self._n - 1)
+        return np.where(self.digests[places] == digests, places, -1)
 
 
 def nowhere() -> Places:

@@ -331,10 +331,11 @@ def words_of(value: str) -> list[str]:
     """Runs of letters and digits, including marks such as the vowels of Indic scripts."""
     if value.isascii():
         return _WORD.findall(value)
-    return "".join(c if _is_of_word(c) else " " for c in value).split()
+    return "".join(c if is_of_word(c) else " " for c in value).split()
 
 
-def _is_of_word(character: str) -> bool:
+def is_of_word(character: str) -> bool:
+    """Whether a character is a letter, a digit, an underscore or a mark."""
     return bool(_WORD.match(character)) or unicodedata.category(character).startswith("M")
 
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.errors import UsageError
 from kbforge.indexes.recall import recall_of
-from kbforge.indexes.selective import Selective
+from kbforge.indexes.selective import _PAIRED, Selective
+from kbforge.texts import digest_of
+from kbforge.texts.kinds import features_of, read_as, stated
 from tests.people import people
+from tests.profile import examples
 
 
 def record(identity: object, **properties: str | tuple[str, ...]) -> Fragment:
@@ -175,3 +182,66 @@ def test_recall_is_counted():
     found = recall_of(ByName(), fragments)
     # the second finds the first; the third, of another name, does not; the fourth finds an entity
     assert (found.recall, found.candidates, found.entities) == (1 / 2, (0 + 1 + 0 + 1) / 4, 2)
+
+
+def keys_of_values(index: Selective, attribute: str, values: tuple[str, ...]) -> list[list[int]]:
+    """The keys of an attribute's values, and those that are paired, by the definition."""
+
+    def key(name: str, feature: str) -> int:
+        digest = digest_of(f"{attribute}\0{name}\0{feature}")
+        place = index._common.of(f"{attribute}\0{name}\0{feature}")
+        return place if place >= 0 else -1 - digest
+
+    kind = index._kinds.get(attribute, "text")
+    value = read_as(kind, stated(values))
+    singles = [key("", value)] if value else []
+    paired = [one for one in singles if one >= 0]
+    for name, features in features_of(kind, value).items() if value else ():
+        if name != "initial":
+            singles += [key(name, feature) for feature in features]
+        if name == _PAIRED.get(kind):
+            paired += [one for feature in features if (one := key(name, feature)) >= 0]
+    return [singles, paired]
+
+
+def keys_by_definition(index: Selective, x: Fragment) -> list[int]:
+    found = [keys_of_values(index, *item) for item in sorted(x.properties.items())]
+    out = dict.fromkeys(key for singles, _ in found for key in singles)
+    for place, (_, paired) in enumerate(found):
+        for one in paired:
+            for _, others in found[place + 1 :]:
+                for low, high in (sorted((one, other)) for other in others):
+                    out[(low + 1) << 32 | high] = None
+    return list(out)
+
+
+WORDS = ("Ann", "Lee", "Ångström", "3/5/1984", "x-1", " ", "n/a", "中文", "a.b@c.org", "12.0")
+
+
+@given(st.lists(st.lists(st.sampled_from(WORDS), max_size=4), min_size=1, max_size=30))
+@examples(60)
+def test_keys_are_those_of_the_definition(rows: list[list[str]]):
+    fragments = [
+        record(k, **{f"a{i % 3}": (value, *row[i + 3 :]) for i, value in enumerate(row[:3])})
+        for k, row in enumerate(rows * 3)
+    ]
+    index = fitted(fragments, common=2)
+    said = Counter(
+        f"{attribute}\0{name}\0{feature}"
+        for x in fragments
+        for attribute, values in x.properties.items()
+        if (kind := index._kinds[attribute]) and (value := read_as(kind, stated(values)))
+        for name, features in [("", (value,)), *features_of(kind, value).items()]
+        if name != "initial"
+        for feature in features
+    )
+    common = sorted(digest_of(one) for one, n in said.items() if n > 2)
+    assert index.dump().arrays["common"].tolist() == common
+    for x in fragments[: len(rows)]:
+        assert index.keys(x) == keys_by_definition(index, x)
+
+
+def test_a_copy_has_the_same_keys():
+    index, others = fitted(people(60, 1)), people(20, 2)
+    copied = pickle.loads(pickle.dumps(index))
+    assert [copied.keys(x) for x in others] == [index.keys(x) for x in others]

@@ -204,6 +204,21 @@ KB_API std::int64_t kb_keys_of(kbforge::KeyMaker* keys, std::int64_t n,
                                const std::int64_t* more_start, const std::int64_t* more,
                                const std::int64_t** starts, const std::int64_t** out);
 
+// The digests of texts in UTF-8, end to end (kbforge/texts/__init__.py); shape [n].
+KB_API void kb_digests(std::int64_t n, const std::int64_t* starts, const char* texts,
+                       std::int64_t* out);
+// The features of values of the kind "text": how many, where each value's begin, the name of each and
+// the digest of its name's beginning with it; there is room for 47 a value. Characters of words
+// beyond ASCII ascend.
+KB_API std::int64_t kb_text_features(std::int64_t n, const std::int64_t* starts,
+                                     const std::uint32_t* characters, std::int64_t n_of_words,
+                                     const std::uint32_t* of_words, const std::int64_t* begin_start,
+                                     const char* beginnings, std::int64_t* out_starts,
+                                     std::int32_t* names, std::int64_t* digests);
+// The place of each of m numbers among n distinct ones, -1 of one that is none of them.
+KB_API void kb_places(std::int64_t n, const std::int64_t* wanted, std::int64_t m,
+                      const std::int64_t* numbers, std::int64_t* out);
+
 KB_API void kb_table_free(kbforge::Table* table);
 
 // Add the leaves that rows come to in decision trees; see trees.hpp.

@@ -1,0 +1,86 @@
+"""The features of many values at once, as digests.
+
+Those of names and other texts, which differ from fragment to fragment, come from the kernel. Other
+kinds have fewer values, and their features are those of `kbforge.texts.kinds`, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import IntArray
+from kbforge.kernel.binding import address, kernel_library
+from kbforge.numerics import starts_of
+from kbforge.texts import digests_of
+from kbforge.texts.kinds import Kind, feature_names, features_of, is_of_word
+
+_AT_ONCE = 4_096
+_MOST_OF_A_TEXT = 47
+
+
+class ValueFeatures(NamedTuple):
+    """The features of several values, end to end.
+
+    Attributes:
+        starts: where those of each value begin, shape [values + 1].
+        names: place of each one's name among those of the kind (`feature_names`); int32.
+        digests: of each one, with the beginning of its name.
+
+    """
+
+    starts: IntArray
+    names: NDArray[np.int32]
+    digests: IntArray
+
+
+def features_of_each(kind: Kind, values: Sequence[str], beginnings: Sequence[str]) -> ValueFeatures:
+    """The features of normalised values, in the order of `features_of`.
+
+    The digest of a feature is that of its text after the beginning of its name.
+    """
+    blocks = [
+        (_of_texts if kind == "text" else _of_others)(kind, block, beginnings)
+        for begin in range(0, len(values), _AT_ONCE)
+        if (block := values[begin : begin + _AT_ONCE])
+    ]
+    sizes = [np.diff(block.starts) for block in blocks]
+    return ValueFeatures(
+        starts_of(np.concatenate([np.zeros(0, np.int64), *sizes])),
+        np.concatenate([np.zeros(0, np.int32), *(block.names for block in blocks)]),
+        np.concatenate([np.zeros(0, np.int64), *(block.digests for block in blocks)]),
+    )
+
+
+def _of_texts(kind: Kind, values: Sequence[str], beginnings: Sequence[str]) -> ValueFeatures:
+    characters = np.frombuffer("".join(values).encode("utf-32-le", "surrogatepass"), np.uint32)
+    beyond = np.unique(characters[characters > 127])
+    of_words = beyond[[is_of_word(chr(c)) for c in beyond.tolist()]] if len(beyond) else beyond
+    starts = starts_of(list(map(len, values)))
+    begun = [text.encode("utf-8", "surrogatepass") for text in beginnings]
+    begins, out = starts_of(list(map(len, begun))), np.empty(len(values) + 1, np.int64)
+    names = np.empty(len(values) * _MOST_OF_A_TEXT, np.int32)
+    digests = np.empty(len(values) * _MOST_OF_A_TEXT, np.int64)
+    n = kernel_library().kb_text_features(
+        *(len(values), address(starts), address(characters), len(of_words), address(of_words)),
+        *(address(begins), b"".join(begun), address(out), address(names), address(digests)),
+    )
+    return ValueFeatures(out, names[:n].copy(), digests[:n].copy())
+
+
+def _of_others(kind: Kind, values: Sequence[str], beginnings: Sequence[str]) -> ValueFeatures:
+    index = {name: place for place, name in enumerate(feature_names(kind))}
+    sizes: list[int] = []
+    names: list[int] = []
+    texts: list[str] = []
+    for value in values:
+        for name, keys in features_of(kind, value).items():
+            place = index[name]
+            names += [place] * len(keys)
+            texts += [beginnings[place] + key for key in keys]
+        sizes.append(len(names))
+    starts = np.array([0, *sizes], np.int64)
+    return ValueFeatures(starts, np.array(names, np.int32), digests_of(texts))
