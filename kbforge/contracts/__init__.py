@@ -55,6 +55,7 @@ from kbforge.contracts.likelihood import (
 from kbforge.contracts.posterior import (
     Cluster,
     Ending,
+    Estimate,
     Particle,
     Posterior,
     Subproblem,
@@ -80,6 +81,7 @@ __all__ = [
     "DecisionRecord",
     "Ending",
     "Entity",
+    "Estimate",
     "Explanation",
     "Exporter",
     "Fate",

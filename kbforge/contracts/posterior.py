@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, pairwise
-from typing import TypeAlias, overload
+from typing import NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,23 @@ class Subproblem:
     def clusters(self) -> tuple[Cluster, ...]:
         """The point estimate."""
         return self.particles[0].clusters if self.estimate is None else self.estimate
+
+
+class Estimate(NamedTuple):
+    """The clusters of a point estimate, by subproblem, then by smallest fragment.
+
+    Attributes:
+        lengths: fragments of each cluster, shape [clusters].
+        members: of the clusters, end to end, each ascending.
+        subproblem: the number of each cluster's subproblem, shape [clusters].
+        probability: the weight of the particles that hold exactly this cluster, shape [clusters].
+
+    """
+
+    lengths: IntArray
+    members: IntArray
+    subproblem: IntArray
+    probability: FloatArray
 
 
 class Subproblems(Sequence[Subproblem]):
@@ -107,6 +125,45 @@ class Subproblems(Sequence[Subproblem]):
             cells = self._cells[self._rows[row] : self._rows[row + 1]].tolist()
             yield tuple(sorted([clusters[k] for k in cells]))
 
+    def estimate(self) -> Estimate:
+        """The clusters of the heaviest particles."""
+        first = self._particles[:-1]
+        counts = np.diff(self._rows)[first]
+        cells = self._cells[_spread(self._rows[first], counts)]
+        subproblem = np.repeat(np.arange(len(self)), counts)
+        chosen = cells + self._clusters[subproblem]
+        begins = self._lengths[chosen]
+        order = np.lexsort((self._members[begins], subproblem))
+        chosen, begins = chosen[order], begins[order]
+        lengths = self._lengths[chosen + 1] - begins
+        members = self._members[_spread(begins, lengths)].astype(np.int64)
+        return Estimate(lengths, members, subproblem, self._masses()[chosen])
+
+    def _masses(self) -> FloatArray:
+        """The weight of the particles that hold each cluster, shape [all clusters]."""
+        out = np.empty(len(self._lengths) - 1)
+        # NumPy's exp has other last bits on other processors
+        weights = np.fromiter(map(math.exp, self._weights.tolist()), np.float64)
+        at = 0
+        while at < len(self):
+            # as many subproblems as have some millions of cells
+            begin = self._rows[self._particles[at]]
+            ends = self._rows[self._particles[at + 1 :]]
+            end = at + max(int(np.searchsorted(ends, begin + _MOST_CELLS, side="right")), 1)
+            low, high = self._particles[at], self._particles[end]
+            starts, first = self._rows[low : high + 1], self._clusters[at]
+            particles = np.diff(self._particles[at : end + 1])
+            offset = np.repeat(self._clusters[at:end] - first, particles)
+            counts = np.diff(starts)
+            cells = self._cells[starts[0] : starts[-1]] + np.repeat(offset, counts)
+            out[first : self._clusters[end]] = np.bincount(
+                cells,
+                weights=np.repeat(weights[low:high], counts),
+                minlength=int(self._clusters[end] - first),
+            )
+            at = end
+        return out
+
     def counts(self) -> IntArray:
         """The number of particles of each, shape [subproblems]."""
         return np.diff(self._particles)
@@ -140,6 +197,15 @@ def _starts(sizes: IntArray) -> IntArray:
     starts = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=starts[1:])
     return starts
+
+
+def _spread(begins: IntArray, sizes: IntArray) -> IntArray:
+    """The places of parts that begin there and have these sizes, part after part."""
+    starts = _starts(sizes)
+    return np.arange(starts[-1]) + np.repeat(begins - starts[:-1], sizes)
+
+
+_MOST_CELLS = 1 << 21
 
 
 class Ending(StrEnum):

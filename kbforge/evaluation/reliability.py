@@ -21,16 +21,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kbforge.contracts import Cluster, FloatArray, IntArray, Particle, Posterior, Subproblem
+from kbforge.contracts import (
+    Cluster,
+    Estimate,
+    FloatArray,
+    IntArray,
+    Particle,
+    Posterior,
+    Subproblem,
+    Subproblems,
+)
 from kbforge.errors import KBForgeError
 
 LEAST = 0.01
@@ -67,13 +76,25 @@ class ReportedPairs:
 class ReportedEntities:
     """The clusters of a point estimate, by subproblem, with reported probabilities."""
 
-    clusters: tuple[Cluster, ...]  # each ascending; together they are all fragments
+    lengths: IntArray  # [clusters] fragments of each
+    members: IntArray  # of the clusters, end to end, each ascending; together all fragments
     probability: FloatArray  # [clusters] that there is exactly this cluster, in [0, 1]
     size: FloatArray  # [clusters] fragments of the cluster's subproblem, the mean over orders
     subproblem: IntArray  # [clusters] its number
 
     def __len__(self) -> int:
-        return len(self.clusters)
+        return len(self.lengths)
+
+    @property
+    def firsts(self) -> IntArray:
+        """The smallest fragment of each cluster, shape [clusters]."""
+        firsts: IntArray = self.members[np.cumsum(self.lengths) - self.lengths]
+        return firsts
+
+    @property
+    def of_members(self) -> IntArray:
+        """The number of each member's cluster."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,42 +165,47 @@ def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> R
 
 def entity_probabilities(posteriors: Sequence[Posterior]) -> ReportedEntities:
     """The clusters of the first posterior's point estimate; arguments as `pair_probabilities`."""
-    sizes = _subproblem_sizes(posteriors)
-    by_subproblem = list(posteriors[0].estimates())
-    clusters = list(chain.from_iterable(by_subproblem))
-    counts = np.fromiter(map(len, by_subproblem), np.int64, len(by_subproblem))
-    subproblem = np.repeat(np.arange(len(counts)), counts)
-    del by_subproblem
-    place = {cluster: at for at, cluster in enumerate(clusters)}
-    masses: list[list[float]] = [[] for _ in clusters]
-    for posterior in posteriors:
-        for block in posterior.subproblems:
-            for cluster, mass in masses_of(block).items():
-                at = place.get(cluster)
-                if at is not None:
-                    masses[at].append(mass)
-    probability = [math.fsum(mass) / len(posteriors) for mass in masses]
+    estimate = _estimate(posteriors[0])
+    probability = estimate.probability
+    if len(posteriors) > 1:
+        held = [cluster_probabilities(posterior) for posterior in posteriors]
+        clusters = _cut(estimate.members, estimate.lengths)
+        masses = ([of[cluster] for of in held if cluster in of] for cluster in clusters)
+        probability = np.array([math.fsum(mass) / len(posteriors) for mass in masses])
+    sizes = _subproblem_sizes(posteriors)[estimate.members]
+    starts = np.cumsum(estimate.lengths) - estimate.lengths
     return ReportedEntities(
-        tuple(clusters),
-        _rounded(np.array(probability, np.float64)),
-        _largest(sizes, clusters),
-        subproblem,
+        estimate.lengths,
+        estimate.members,
+        _rounded(probability),
+        np.maximum.reduceat(sizes, starts) if len(starts) else np.zeros(0),
+        estimate.subproblem,
     )
+
+
+def _estimate(posterior: Posterior) -> Estimate:
+    """The point estimate of a posterior, with reported probabilities."""
+    if isinstance(posterior.subproblems, Subproblems):
+        return posterior.subproblems.estimate()
+    subproblem, probability = list[int](), list[float]()
+    for number, block in enumerate(posterior.subproblems):
+        masses = masses_of(block)
+        subproblem += [number] * len(block.clusters)
+        probability += [masses.get(cluster, 0.0) for cluster in block.clusters]
+    lengths, members = members_of(posterior.clusters())
+    return Estimate(lengths, members, np.array(subproblem, np.int64), np.array(probability))
+
+
+def _cut(members: IntArray, lengths: IntArray) -> Iterator[Cluster]:
+    """Clusters that lie end to end."""
+    held = iter(members.tolist())
+    return (tuple(islice(held, length)) for length in lengths.tolist())
 
 
 def members_of(clusters: Sequence[Cluster]) -> tuple[IntArray, IntArray]:
     """The size of each cluster, and the fragments of all, cluster after cluster."""
     sizes = np.fromiter(map(len, clusters), np.int64, len(clusters))
     return sizes, np.fromiter(chain.from_iterable(clusters), np.int64, int(sizes.sum()))
-
-
-def _largest(sizes: FloatArray, clusters: Sequence[Cluster]) -> FloatArray:
-    """The largest of the sizes over the fragments of each cluster, shape [clusters]."""
-    lengths, members = members_of(clusters)
-    if not len(lengths):
-        return np.zeros(0)
-    largest: FloatArray = np.maximum.reduceat(sizes[members], np.cumsum(lengths) - lengths)
-    return largest
 
 
 def pair_claims(pairs: ReportedPairs, labels: Sequence[str | None]) -> Claims:
@@ -196,10 +222,10 @@ def entity_claims(entities: ReportedEntities, labels: Sequence[str | None]) -> C
     A cluster with an unlabelled fragment is left out. Labels beyond the clustered fragments do not
     count.
     """
-    gold = labels[: sum(map(len, entities.clusters))]
+    gold = labels[: len(entities.members)]
     gold_sizes = Counter(gold)
     known, true = [], []
-    for cluster in entities.clusters:
+    for cluster in _cut(entities.members, entities.lengths):
         found = {gold[fragment] for fragment in cluster}
         known.append(None not in found)
         # all of one label, and all of that label
@@ -297,8 +323,9 @@ def _subproblem_sizes(posteriors: Sequence[Posterior]) -> FloatArray:
     """The size of each fragment's subproblem, the mean over the posteriors, shape [n]."""
     total = np.zeros(posteriors[0].n_fragments)
     for posterior in posteriors:
-        for subproblem in posterior.subproblems:
-            total[list(subproblem.fragments)] += len(subproblem.fragments)
+        estimate = _estimate(posterior)
+        sizes = np.bincount(estimate.subproblem, weights=estimate.lengths)[estimate.subproblem]
+        total[estimate.members] += np.repeat(sizes, estimate.lengths)
     return total / len(posteriors)
 
 

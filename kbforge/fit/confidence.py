@@ -429,8 +429,8 @@ class AuditedConfidence:
             for a, b, same in self.audits
             if a in number and b in number
         ]
-        clusters = reported.entities.clusters
-        holder = {fragment: k for k, held in enumerate(clusters) for fragment in held}
+        entities = reported.entities
+        holder = dict(zip(entities.members.tolist(), entities.of_members.tolist(), strict=True))
         tested = [
             (holder[a], same != (holder[a] == holder[b]))
             for a, b, same in placed

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from array import array
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,7 +23,9 @@ from scipy import sparse
 
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.evaluation.reliability import BoolArray
+from kbforge.files.columns import Statements, statements_of
 from kbforge.kb.entities import naming
+from kbforge.kernel.binding import address, kernel_library
 
 NONE = -1
 
@@ -36,7 +36,7 @@ _MOST_SHARING = 64  # a part that more names have leads nowhere
 _MOST_ALIKE = 10  # names like a name
 _LEAST_ALIKE = 0.2  # cosine
 _MOST_STATING = 16  # a value that more fragments state links none of them
-_AT_ONCE = 1 << 12  # names, or pairs of them, whose parts are held at one time
+_AT_ONCE = 1 << 16  # pairs of names, whose common parts are held at one time
 _LINKS = 6  # rare values that link a fragment to others
 _ROOM = 4  # places of a table of counts, of each thing that is counted
 _LEAST_ROOM, _MOST_ROOM = 1 << 6, 1 << 22
@@ -87,41 +87,41 @@ class Descriptions:
 
 def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> Descriptions:
     """The names and values of all fragments of a file, or of some with its counts."""
+    stated = statements_of(fragments)
+    n, attributes = len(fragments), _attributes_of(stated)
     if file is None:
-        counts = Counter(a for fragment in fragments for a in fragment.properties)
+        counts = dict(zip(stated.attributes, attributes.counts().tolist(), strict=True))
         naming_ones = naming(list(counts))
         others = sorted(counts.keys() - naming_ones, key=lambda a: (-counts[a], a))
         others = others[:_MOST_ATTRIBUTES]
     else:
         naming_ones, others = set(file.naming), list(file.others)
-    n = len(fragments)
     numbers: dict[str, int] = {}
     if len(naming_ones) == 1:
         (attribute,) = naming_ones
-        found = _numbers_of(fragments, attribute, numbers, lambda values: _name(values[:1]))
+        name = attributes.numbers(attribute, numbers, lambda text: _name((text,)))
     else:
         parts_of = ([v[0] for a, v in f.properties.items() if a in naming_ones] for f in fragments)
         found = (_number(_name(parts), numbers) for parts in parts_of)
-    name = np.fromiter(found, np.int64, n)
+        name = np.fromiter(found, np.int64, n)
     named = np.bincount(name[name >= 0], minlength=len(numbers))
     values = np.full((n, len(others)), NONE, np.int32)
-    stated = np.zeros((n, len(others)), np.int32)  # how many fragments state each value
-    hashes, often = [_NO_HASH], [_NO_HASH]
+    often = np.zeros((n, len(others)), np.int32)  # how many fragments state each value
+    hashes, counts_of = [_NO_HASH], [_NO_HASH]
     for column, attribute in enumerate(others):
         seen: dict[str, int] = {}
-        numbered = np.fromiter(_numbers_of(fragments, attribute, seen, _value), np.int32, n)
+        numbered = attributes.numbers(attribute, seen, str.casefold)
         values[:, column] = numbered
         there = numbered >= 0
         by_value = np.bincount(numbered[there], minlength=len(seen))
         hashes.append(_hashes(f"{attribute}\0{value}" for value in seen))
-        often.append(by_value)
+        counts_of.append(by_value)
         if file is not None:
             by_value = np.maximum(by_value, file.stating[hashes[-1] % len(file.stating)])
-        stated[there, column] = by_value[numbered[there]]
-    attributes = np.fromiter((len(f.properties) for f in fragments), np.int64, n)
+        often[there, column] = by_value[numbered[there]]
     names = list(numbers)
     alike, parts = _alike(names, file)
-    stating = _table(np.concatenate(hashes), np.concatenate(often))
+    stating = _table(np.concatenate(hashes), np.concatenate(counts_of))
     counted = file or FileCounts(
         n, len(names), tuple(sorted(naming_ones)), tuple(others), parts, stating
     )
@@ -129,34 +129,56 @@ def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> D
         name,
         named,
         values,
-        attributes,
+        np.bincount(attributes.fragment, minlength=n),
         alike,
         np.array([len(x.split()) for x in names], np.float64),
         np.array([len(x) for x in names], np.float64),
         np.array([_foreign(x) for x in names], np.float64),
         np.array([any(map(str.isdigit, x)) for x in names], np.float64),
-        _rare_links(values, stated, counted.fragments),
+        _rare_links(values, often, counted.fragments),
         counted,
     )
 
 
-def _numbers_of(
-    fragments: Sequence[Fragment],
-    attribute: str,
-    numbers: dict[str, int],
-    text: Callable[[Sequence[str]], str | None],
-) -> Iterator[int]:
-    """The number of each fragment's text for an attribute."""
-    known: dict[Sequence[str] | None, int] = {None: NONE}
-    for fragment in fragments:
-        values = fragment.properties.get(attribute)
-        if values is not None and values not in known:
-            known[values] = _number(text(values), numbers)
-        yield known[values]
+@dataclass(frozen=True, slots=True)
+class _FirstValues:
+    """The first value of each attribute of each fragment; arrays of shape [values]."""
+
+    stated: Statements
+    fragment: IntArray  # ascending
+    attribute: NDArray[np.int32]
+    value: NDArray[np.int32]
+
+    def counts(self) -> IntArray:
+        """How many fragments have each attribute."""
+        return np.bincount(self.attribute, minlength=len(self.stated.attributes))
+
+    def numbers(
+        self, attribute: str, numbers: dict[str, int], read: Callable[[str], str | None]
+    ) -> IntArray:
+        """The number of each fragment's text, as it is read; `NONE` without any, shape [n]."""
+        out = np.full(len(self.stated.starts) - 1, NONE, np.int64)
+        if attribute not in self.stated.attributes:
+            return out
+        at = self.stated.attributes.index(attribute)
+        own = np.flatnonzero(self.attribute == at)
+        values, texts = self.value[own], self.stated.texts[at]
+        distinct, first = np.unique(values, return_index=True)
+        number = np.full(len(texts), NONE, np.int64)
+        for value in distinct[np.argsort(first)].tolist():
+            number[value] = _number(read(texts[value]), numbers)
+        out[self.fragment[own]] = number[values]
+        return out
 
 
-def _value(values: Sequence[str]) -> str | None:
-    return values[0].casefold() if values else None
+def _attributes_of(stated: Statements) -> _FirstValues:
+    """The attributes that fragments have."""
+    counts = np.diff(stated.starts)
+    fragment = np.repeat(np.arange(len(counts)), counts)
+    changes = np.diff(stated.attribute, prepend=NONE) != 0
+    changes[stated.starts[:-1][counts > 0]] = True
+    first = np.flatnonzero(changes)
+    return _FirstValues(stated, fragment[first], stated.attribute[first], stated.value[first])
 
 
 def _name(parts: Sequence[str]) -> str | None:
@@ -197,78 +219,67 @@ def _number(value: str | None, numbers: dict[str, int]) -> int:
     return NONE if value is None else numbers.setdefault(value, len(numbers))
 
 
-def _parts(name: str) -> Iterator[str]:
-    """The words of a name, marked as words, and its letter trigrams."""
-    words = name.split()
-    yield from (f"w {word}" for word in words)
-    padded = f" {' '.join(words)} "
-    yield from (padded[k : k + 3] for k in range(len(padded) - 2))
-
-
 def _alike(
     names: Sequence[str], file: FileCounts | None
 ) -> tuple[WeightedPairs, NDArray[np.int32]]:
-    """The most similar names for each, among those with one of its rarest parts; and the parts."""
+    """The most similar names for each, among those with one of its rarest parts; and the parts.
+
+    Parts of a name are its words and its letter trigrams.
+    """
     if not names:
         return _no_pairs(), _table(_NO_HASH, _NO_HASH)
-    vectors, documents, parts = _vectors(names, file)
-    keys = _rarest(vectors, documents)
-    back = sparse.csr_array(keys.T)
-    width = len(names)
-    both = []
-    for start in range(0, width, _AT_ONCE):
-        row, column = _nearest(keys[start : start + _AT_ONCE] @ back, start)
-        # both ways round, each once
-        both += [row * width + column, column * width + row]
-    pairs = np.sort(np.concatenate(both))
+    starts, columns, documents, parts = _parts_of(names, file)
+    n = len(names) if file is None else max(file.names, len(names))
+    weight = np.log1p(n / documents)[columns]
+    # of a unit tf-idf vector [names, parts]
+    lengths = np.sqrt(np.add.reduceat(weight**2, starts[:-1]))
+    weight *= np.repeat(1 / lengths, np.diff(starts))
+    kernel, width = kernel_library(), len(names)
+    vectors = width, address(starts), address(columns), address(weight)
+    pairs = np.empty(width * _MOST_ALIKE, np.int64)
+    most = _KEYS, _MOST_SHARING, _MOST_ALIKE
+    count = kernel.kb_names_nearest(*vectors, address(documents), *most, address(pairs))
+    pairs = np.sort(pairs[:count])
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]
-    row, column = pairs // width, pairs % width
-    cosine = np.empty(len(pairs))
+    sizes, cosine = np.diff(starts), np.empty(len(pairs))
     for start in range(0, len(pairs), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        shared = vectors[row[part]].multiply(vectors[column[part]])
-        cosine[part] = np.asarray(shared.sum(axis=1)).ravel()
+        some = pairs[part] // width, pairs[part] % width
+        begins = np.empty(len(some[0]) + 1, np.int64)
+        products = np.empty(int(np.minimum(sizes[some[0]], sizes[some[1]]).sum()))
+        kernel.kb_names_products(*vectors, len(some[0]), *map(address, (*some, begins, products)))
+        cosine[part] = np.add.reduceat(products[: begins[-1]], begins[:-1])
     kept = cosine >= _LEAST_ALIKE
-    return WeightedPairs(row[kept], column[kept], np.minimum(cosine[kept], 1.0)), parts
+    pairs, cosine = pairs[kept], np.minimum(cosine[kept], 1.0)
+    # both ways round
+    keys = np.concatenate([pairs, pairs % width * width + pairs // width])
+    order = np.argsort(keys)
+    keys = keys[order]
+    return WeightedPairs(keys // width, keys % width, np.tile(cosine, 2)[order]), parts
 
 
-def _nearest(shared: sparse.csr_array, start: int) -> tuple[IntArray, IntArray]:
-    """The most similar names for some names, as pairs; the first of these has number `start`."""
-    some = sparse.coo_array(shared)
-    row, column, score = some.row.astype(np.int64) + start, some.col.astype(np.int64), some.data
-    different = row != column
-    row, column, score = row[different], column[different], score[different]
-    order = np.lexsort((column, -score, row))
-    row, column = row[order], column[order]
-    kept = np.arange(len(row)) - np.searchsorted(row, row) < _MOST_ALIKE
-    return row[kept], column[kept]
-
-
-def _vectors(
+def _parts_of(
     names: Sequence[str], file: FileCounts | None
-) -> tuple[sparse.csr_array, IntArray, NDArray[np.int32]]:
-    """Unit tf-idf vectors [names, parts], the number of names with each part, and
-    `FileCounts.parts`."""
-    numbers: dict[str, int] = {}
-    sizes, columns = array("i"), array("i")
-    for name in names:
-        found = sorted({numbers.setdefault(part, len(numbers)) for part in _parts(name)})
-        sizes.append(len(found))
-        columns.extend(found)
-    row = np.repeat(np.arange(len(names)), np.array(sizes))
-    column = np.array(columns, np.int64)
-    documents = np.bincount(column, minlength=len(numbers))
-    hashes = _hashes(numbers)
+) -> tuple[IntArray, NDArray[np.int32], IntArray, NDArray[np.int32]]:
+    """Where the parts of each name begin, their numbers, ascending, the number of names with each
+    part, and `FileCounts.parts`."""
+    encoded = [name.encode() for name in names]
+    text = np.frombuffer(b"".join(encoded), np.uint8)
+    ends = np.cumsum(np.fromiter(map(len, encoded), np.int64, len(names)))
+    begins = np.concatenate([np.zeros(1, np.int64), ends])
+    sizes = np.empty(len(names), np.int32)
+    room = 2 * len(text) + len(names)  # words and trigrams
+    columns, hashes = np.empty(room, np.int32), np.empty(room, np.int64)
+    count = kernel_library().kb_names_parts(
+        len(names), *map(address, (text, begins, sizes, columns, hashes))
+    )
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
+    columns, hashes = columns[: starts[-1]].copy(), hashes[:count].copy()
+    documents = np.bincount(columns, minlength=count)
     if file is None:
-        parts, n = _table(hashes, documents), len(names)
-    else:
-        parts, n = file.parts, max(file.names, len(names))
-        documents = np.maximum(documents, parts[hashes % len(parts)])
-    weight = np.log1p(n / documents[column])
-    shape = (len(names), len(numbers))
-    vectors = sparse.csr_array((weight, (row, column)), shape=shape)
-    length = np.sqrt(np.asarray(vectors.power(2).sum(axis=1)).ravel())
-    return sparse.csr_array(sparse.diags_array(1 / length) @ vectors), documents, parts
+        return starts, columns, documents, _table(hashes, documents)
+    documents = np.maximum(documents, file.parts[hashes % len(file.parts)])
+    return starts, columns, documents, file.parts
 
 
 def _hashes(texts: Iterable[str]) -> IntArray:
@@ -281,20 +292,6 @@ def _table(hashes: IntArray, counts: IntArray) -> NDArray[np.int32]:
     out = np.zeros(size, np.int32)
     np.maximum.at(out, hashes % size, counts.astype(np.int32))
     return out
-
-
-def _rarest(vectors: sparse.csr_array, documents: IntArray) -> sparse.csr_array:
-    """The rarest parts of each name that other names share."""
-    whole = sparse.coo_array(vectors)
-    row, column = whole.row.astype(np.int64), whole.col.astype(np.int64)
-    often = documents[column]
-    kept = (often > 1) & (often <= _MOST_SHARING)
-    row, column, weight, often = row[kept], column[kept], whole.data[kept], often[kept]
-    order = np.lexsort((column, often, row))
-    row, column, weight = row[order], column[order], weight[order]
-    rank = np.arange(len(row)) - np.searchsorted(row, row)
-    kept = rank < _KEYS
-    return sparse.csr_array((weight[kept], (row[kept], column[kept])), shape=vectors.shape)
 
 
 def _no_pairs() -> WeightedPairs:

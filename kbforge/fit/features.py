@@ -20,13 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray
-from kbforge.evaluation.reliability import (
-    BoolArray,
-    ReportedEntities,
-    ReportedPairs,
-    members_of,
-)
+from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.evaluation.reliability import BoolArray, ReportedEntities, ReportedPairs
 from kbforge.fit.description import (
     NONE,
     UNREAD,
@@ -72,10 +67,9 @@ _ALIKE = 0.5  # cosine from which two names are called alike
 
 def entity_columns(facts: Descriptions, entities: ReportedEntities) -> Columns:
     """The columns `OF_ENTITIES`, each of shape [entities]."""
-    sizes, members = members_of(entities.clusters)
-    k = len(sizes)
+    sizes, k = entities.lengths, len(entities)
     of = np.zeros(len(facts), np.int64)  # [n] number of each fragment's cluster
-    of[members] = np.repeat(np.arange(k), sizes)
+    of[entities.members] = entities.of_members
     there = facts.name >= 0
     names = _Counts(of[there], facts.name[there], max(len(facts.named), 1))
     # nats of rare values that the best fragment outside shares with one inside
@@ -118,8 +112,10 @@ def _place(keys: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
 
 def _links_of(first: IntArray, things: IntArray) -> tuple[IntArray, IntArray]:
     """For each item its links, ascending by first: place among the items, and link."""
-    low = np.searchsorted(first, things)
-    counts = np.searchsorted(first, things, side="right") - low
+    # an item that is unread, -1, has none
+    starts = np.cumsum(np.bincount(first + 2, minlength=int(things.max(initial=0)) + 3))
+    low = starts[things + 1]
+    counts = starts[things + 2] - low
     place = np.repeat(np.arange(len(things)), counts)
     return place, np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + low[place]
 
@@ -212,13 +208,10 @@ def _neighbours(facts: Descriptions, names: _Counts, k: int) -> IntArray:
     there = np.where(first[other] == own, second[other], first[other])
     known = there >= 0
     own, there, cosine = own[known], there[known], cosine[known]
-    order = np.lexsort((there, -cosine, own))
-    own, there = own[order], there[order]
-    at = np.searchsorted(own, np.arange(k))
-    out = np.full(k, NONE, np.int64)
-    found = at < len(own)
-    found[found] = own[at[found]] == np.flatnonzero(found)
-    out[found] = there[at[found]]
+    best = cosine == _largest(own, cosine, np.zeros(k))[own]
+    out = np.full(k, k, np.int64)
+    np.minimum.at(out, own[best], there[best])
+    out[out == k] = NONE
     return out
 
 
@@ -275,10 +268,10 @@ _AT_ONCE = 50_000  # pairs of fragments, whose links are held at one time
 _LEAST = -50.0  # nats; sums below say one thing
 
 
-def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, FloatArray]:
+def odds_of_entities(odds: PairOdds, entities: ReportedEntities) -> dict[str, FloatArray]:
     """The columns `PAIRS_OF_ENTITIES`, each of shape [entities]."""
-    k = len(clusters)
-    held = _rows_by_cluster(odds, clusters)
+    k = len(entities)
+    held = _rows_by_cluster(odds, entities)
     place, at = _links_of(odds.first, held.thing)
     own, other, nats = held.cluster[place], odds.second[at], odds.nats[at]
     self_link = other == held.thing[place]
@@ -317,7 +310,8 @@ def odds_of_entities(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str,
     for name in ("odds_mean", "odds_least", "odds_weakest", "odds_margin"):
         found[name] = np.where(several, found[name], np.nan)
     if (odds.row == UNREAD).any():
-        unread = np.array([(odds.row[list(cluster)] == UNREAD).any() for cluster in clusters])
+        unread = np.zeros(k, np.bool_)
+        unread[entities.of_members[odds.row[entities.members] == UNREAD]] = True
         for column in found.values():
             column[unread] = np.nan
     return found
@@ -359,9 +353,9 @@ def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> dict[str, FloatArray]
     }
 
 
-def odds_of_file(odds: PairOdds, clusters: tuple[Cluster, ...]) -> dict[str, float]:
+def odds_of_file(odds: PairOdds, entities: ReportedEntities) -> dict[str, float]:
     """The columns `PAIRS_OF_FILES`: the model of pairs' expectations of the grouping."""
-    held = _rows_by_cluster(odds, clusters)
+    held = _rows_by_cluster(odds, entities)
     place, at = _links_of(odds.first, held.thing)
     other, nats = odds.second[at], odds.nats[at]
     different = other != held.thing[place]
@@ -380,8 +374,7 @@ def judged_of_entities(
 ) -> dict[str, FloatArray]:
     """The columns `JUDGED_OF_CLAIMS`; NaN for clusters that are not completely in the judge's
     sample."""
-    sizes, members = members_of(entities.clusters)
-    of, place = np.repeat(np.arange(len(sizes)), sizes), places[members]
+    sizes, of, place = entities.lengths, entities.of_members, places[entities.members]
     known = np.ones(len(sizes), bool)
     np.logical_and.at(known, of, place >= 0)
     exact = np.zeros((len(predicted.labels), len(sizes)))
@@ -417,11 +410,10 @@ def _votes_of(predicted: Prediction, exact: FloatArray, known: BoolArray) -> dic
     return dict(zip(JUDGED_OF_CLAIMS, columns, strict=True))
 
 
-def _rows_by_cluster(odds: PairOdds, clusters: tuple[Cluster, ...]) -> _Counts:
-    sizes, members = members_of(clusters)
-    row = odds.row[members]
+def _rows_by_cluster(odds: PairOdds, entities: ReportedEntities) -> _Counts:
+    row = odds.row[entities.members]
     read = row != UNREAD
-    return _Counts(np.repeat(np.arange(len(clusters)), sizes)[read], row[read], _rows_of(odds))
+    return _Counts(entities.of_members[read], row[read], _rows_of(odds))
 
 
 def _rows_of(odds: PairOdds) -> int:
@@ -520,7 +512,7 @@ class ConfidenceFeatures:
     def _of_entities(self) -> Columns:
         columns = entity_columns(self._facts, self._entities)
         if self._odds is not None:
-            columns |= odds_of_entities(self._odds, self._entities.clusters)
+            columns |= odds_of_entities(self._odds, self._entities)
         if self._context.predicted is not None and self._places is not None:
             columns |= judged_of_entities(self._context.predicted, self._places, self._entities)
         return columns
@@ -536,7 +528,7 @@ class ConfidenceFeatures:
             return self._context.whole.columns
         whole: dict[str, float] = {}
         if self._odds is not None:
-            whole |= odds_of_file(self._odds, self._entities.clusters)
+            whole |= odds_of_file(self._odds, self._entities)
         if self._context.predicted is not None:
             whole |= judged_of_file(self._context.predicted, self._of_entities["votes"])
         return whole

@@ -31,7 +31,6 @@ import numpy as np
 from kbforge import registry
 from kbforge.clustering.constraints import rule_of
 from kbforge.contracts import (
-    Cluster,
     Constraints,
     Entity,
     Fragment,
@@ -267,13 +266,13 @@ class KnowledgeBase:
         return Corpus.of(self.fragments)
 
     @cached_property
-    def _calibrated(self) -> dict[Cluster, float] | None:
-        """The calibrated confidence of every cluster of the point estimate."""
+    def _calibrated(self) -> dict[int, float] | None:
+        """The calibrated confidence of every cluster of the point estimate, by first fragment."""
         if self.confidence is None:
             return None
         entities = entity_probabilities([self.posterior])
         sure = self.confidence.of_entities(ClusteringReport(self.fragments, entities))
-        return dict(zip(entities.clusters, sure.tolist(), strict=True))
+        return dict(zip(entities.firsts.tolist(), sure.tolist(), strict=True))
 
     def members(self) -> ArrowTable:
         """One row per fragment: id, entity_id, entity_name, confidence, reported."""

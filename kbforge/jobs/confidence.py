@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from kbforge.contracts import CandidateIndex, Fragment, Posterior
+from kbforge.contracts import CandidateIndex, Fragment, IntArray, Posterior
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
 from kbforge.fit.choices import PreparedRun
@@ -44,6 +44,12 @@ class _Report:
     names: Sequence[int]  # of the subproblems, as `reported` numbers them
     told: frozenset[int]  # the subproblems whose entities get a new confidence
 
+    def firsts(self) -> IntArray:
+        """The smallest number of each entity's fragments, shape [entities]."""
+        entities = self.reported.entities
+        numbers = np.array(self.numbers, np.int64)[entities.members]
+        return np.minimum.reduceat(numbers, np.cumsum(entities.lengths) - entities.lengths)
+
 
 def write_confidence(
     store: Store,
@@ -69,23 +75,16 @@ def write_confidence(
         _freeze(rows, reading, report)
     found = _confidence(store, reading, report)
     entities = report.reported.entities
-    told = {
-        min(report.numbers[f] for f in cluster): (name, len(cluster), reported, confidence)
-        for cluster, number, reported, confidence in zip(
-            entities.clusters,
-            entities.subproblem.tolist(),
-            entities.probability.tolist(),
-            found,
-            strict=True,
-        )
-        if (name := report.names[number]) in report.told
-    }
-    own = [
-        report.numbers[f]
-        for cluster, number in zip(entities.clusters, entities.subproblem.tolist(), strict=True)
-        if report.names[number] in report.told
-        for f in cluster
-    ]
+    numbers = np.array(report.numbers, np.int64)[entities.members]
+    names = np.array(report.names, np.int64)[entities.subproblem]
+    changed = np.isin(names, np.array(sorted(report.told), np.int64))
+    columns = (
+        *(report.firsts(), names, entities.lengths),
+        *(entities.probability, np.array(found)),
+    )
+    rows_now = zip(*(column[changed].tolist() for column in columns), strict=True)
+    told = {first: tuple(row) for first, *row in rows_now}
+    own = numbers[np.repeat(changed, entities.lengths)].tolist()
     before = {first: tuple(row) for first, *row in rows_of(rows, "confidence", "first", own)}
     now: dict[int, Sequence[float] | None] = {first: None for first in before if first not in told}
     now |= {first: row for first, row in told.items() if before.get(first) != row}
@@ -106,11 +105,7 @@ def confidence_of(
     known = store.fact(WHOLE) is not None
     report = _report(store, names, prepared.confidence, index, known)
     found = _confidence(store, prepared.confidence, report)
-    clusters = report.reported.entities.clusters
-    return {
-        min(report.numbers[f] for f in cluster): confidence
-        for cluster, confidence in zip(clusters, found, strict=True)
-    }
+    return dict(zip(report.firsts().tolist(), found, strict=True))
 
 
 def complete_confidence(path: str) -> None:
@@ -205,9 +200,8 @@ def _changed(
     entities: ReportedEntities, names: Sequence[int], stale: set[int], n: int
 ) -> BoolArray:
     out = np.zeros(n, np.bool_)
-    for cluster, number in zip(entities.clusters, entities.subproblem.tolist(), strict=True):
-        if names[number] in stale:
-            out[list(cluster)] = True
+    changed = np.isin(np.array(names)[entities.subproblem], np.array(sorted(stale)))
+    out[entities.members[np.repeat(changed, entities.lengths)]] = True
     return out
 
 

@@ -82,7 +82,7 @@ def assemble(
     fragments: Sequence[Fragment],
     posterior: Posterior,
     most_alternatives: int | None = MOST_ALTERNATIVES,
-    calibrated: Mapping[Cluster, float] | None = None,
+    calibrated: Mapping[int, float] | None = None,
     known: Collection[str] = (),
     corpus: Corpus | None = None,
 ) -> Iterator[Entity]:
@@ -93,7 +93,8 @@ def assemble(
         posterior: a clusterer's result.
         most_alternatives: maximum alternatives per entity, the most probable ones; None keeps all
             whose ids fit on one line.
-        calibrated: confidence of every cluster of the point estimate, if calibrated.
+        calibrated: confidence of every cluster of the point estimate, if calibrated, by the
+            cluster's first fragment.
         known: ids of the entities of an authority, which the clusters of their fragments keep.
         corpus: facts about all fragments; None computes them.
 
@@ -129,7 +130,7 @@ def assemble_subproblem(
     number: int,
     id_of: Callable[[Cluster], str],
     most_alternatives: int | None = MOST_ALTERNATIVES,
-    calibrated: Mapping[Cluster, float] | None = None,
+    calibrated: Mapping[int, float] | None = None,
     corpus: Corpus = _NO_CORPUS,
 ) -> Iterator[Entity]:
     """The entities of one subproblem, by earliest fragment; other arguments as for `assemble`.
@@ -142,7 +143,7 @@ def assemble_subproblem(
         reported, rivals = beliefs.about(cluster, least)
         kept = _fitting(fragments, rivals) if most_alternatives is None else rivals
         kept = kept[:most_alternatives]
-        sure = None if calibrated is None else calibrated[cluster]
+        sure = None if calibrated is None else calibrated[cluster[0]]
         members = [fragments[index] for index in cluster]
         name, properties = _described(members, corpus)
         yield Entity(

@@ -54,6 +54,7 @@ _SPARSE = 32  # bits a word
 _DIGITS = 9  # sums differ in their last bits
 
 _NUMBER = re.compile(r"[+-]?\d*[.,]?\d+")
+_DIGIT = re.compile(r"[0-9]")
 _SILENT = re.compile(r"['’`´.]")
 _LETTERS = re.compile(r"\b(\w) (?=\w\b)")
 
@@ -99,7 +100,7 @@ class Words:
 @lru_cache(maxsize=1 << 12)
 def _places(text: str) -> tuple[int, ...]:
     """The bits of a text's words in the largest table; none for numbers and addresses."""
-    if len(text) > _LONG or any(map(str.isdigit, text)) or _is_address(text):
+    if len(text) > _LONG or _has_digit(text) or _is_address(text):
         return ()
     words = value_of(text).split()
     return tuple(zlib.crc32(word.encode()) & (_MOST_BITS - 1) for word in words)
@@ -166,14 +167,27 @@ def value_of(text: str) -> str:
     if len(text) > _LONG:
         return text
     plain = _plain(text)
-    if _NUMBER.fullmatch(plain):
+    if plain[-1:].isdecimal() and _NUMBER.fullmatch(plain):
         return plain
-    words = "".join(map(_of_word, _SILENT.sub("", plain))).split()
+    is_ascii = plain.isascii()
+    if is_ascii:
+        words = plain.translate(_ASCII).split()
+    else:
+        words = "".join(map(_of_word, _SILENT.sub("", plain))).split()
     if not words:
         return text
-    if any(map(str.isdigit, plain)):
+    if _has_digit(plain):
         return "".join(words)
-    return _LETTERS.sub(r"\1", " ".join(words))  # "s. a." is "sa"
+    value = " ".join(words)
+    if is_ascii and min(map(len, words)) > 1:
+        return value
+    return _LETTERS.sub(r"\1", value)  # "s. a." is "sa"
+
+
+def _has_digit(text: str) -> bool:
+    if text.isascii():
+        return _DIGIT.search(text) is not None
+    return any(map(str.isdigit, text))
 
 
 def _turned(text: str) -> str | None:
@@ -181,11 +195,13 @@ def _turned(text: str) -> str | None:
     last, comma, first = text.partition(",")
     if not comma or "," in first or not last.strip() or not first.strip():
         return None
-    return None if any(map(str.isdigit, text)) else f"{first.strip()} {last.strip()}"
+    return None if _has_digit(text) else f"{first.strip()} {last.strip()}"
 
 
 def _plain(text: str) -> str:
     """A text without case and accents, in its own script."""
+    if text.isascii():
+        return text.lower()
     text = unicodedata.normalize("NFKD", text).casefold()
     if text.isascii():
         return text
@@ -216,6 +232,14 @@ def _of_word(character: str) -> str:
     """A letter, a digit or a vowel sign; a space for anything else."""
     is_part = character.isalnum() or unicodedata.category(character)[0] == "M"
     return character if is_part else " "
+
+
+_ASCII = {
+    code: None if _SILENT.match(chr(code)) else _of_word(chr(code))
+    for code in range(128)
+    if not chr(code).isalnum()
+}
+"""What `_SILENT` and `_of_word` make of the other characters of ASCII."""
 
 
 def _accents(text: str) -> int:

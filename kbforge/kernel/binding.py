@@ -134,7 +134,7 @@ class Rival(Structure):
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
-VERSION = 13
+VERSION = 14
 """Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -231,6 +231,9 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_pairs_new": (c_void_p, (c_int64, *7 * (c_void_p,), c_int64, c_double)),
     "kb_pairs_rows": (c_int32, (c_void_p, c_int64, c_int64, *3 * (c_void_p,))),
     "kb_trees_add": (None, (*2 * (c_int64,), *7 * (c_void_p,), c_int64, *2 * (c_void_p,))),
+    "kb_names_parts": (c_int64, (c_int64, *5 * (c_void_p,))),
+    "kb_names_nearest": (c_int64, (c_int64, *4 * (c_void_p,), *3 * (c_int64,), c_void_p)),
+    "kb_names_products": (None, (c_int64, *3 * (c_void_p,), c_int64, *4 * (c_void_p,))),
     "kb_gaussian_new": (c_void_p, ()),
     "kb_gaussian_begin": (None, (c_void_p, c_int64, c_int64, *5 * (c_void_p,))),
     "kb_gaussian_sizes": (None, (c_void_p, c_int64, c_void_p)),

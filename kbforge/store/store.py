@@ -485,15 +485,15 @@ class StoreView(View):
             for cluster in subproblem.clusters:
                 if cluster[0] not in ids:
                     damaged(self._rows, f"the entity of fragment {fragments[cluster[0]].id}")
-            by_cluster = None
+            by_first = None
             if self._tell is not None:
-                by_cluster = {c: sure[firsts[c[0]]] for c in subproblem.clusters}
+                by_first = {c[0]: sure[firsts[c[0]]] for c in subproblem.clusters}
             yield from assemble_subproblem(
                 fragments,
                 subproblem,
                 number,
                 lambda cluster: ids[cluster[0]],
                 self._most,
-                by_cluster,
+                by_first,
                 corpus,
             )

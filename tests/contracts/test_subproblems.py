@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
 
 from kbforge.contracts import Cluster, Particle, Posterior, Subproblem, Subproblems
+from kbforge.evaluation.reliability import cluster_probabilities, entity_probabilities
+from tests.kb.posteriors import posteriors
 
 PLAIN = (
     Subproblem((0, 3), (Particle(-0.1, ((0, 3),)), Particle(-2.4, ((0,), (3,))))),
@@ -66,7 +69,28 @@ def test_a_posterior_says_the_same_of_both():
     assert list(other.estimates()) == list(plain.estimates())
 
 
+@given(posteriors())
+def test_the_estimate_is_that_of_the_tuples(found):
+    clusters = found.clusters()
+    estimate = packed(found.subproblems).estimate()
+    assert estimate.lengths.tolist() == [len(cluster) for cluster in clusters]
+    assert estimate.members.tolist() == [fragment for cluster in clusters for fragment in cluster]
+    numbers = [k for k, one in enumerate(found.subproblems) for _ in one.clusters]
+    assert estimate.subproblem.tolist() == numbers
+    masses = cluster_probabilities(found)
+    assert estimate.probability.tolist() == [masses[cluster] for cluster in clusters]
+
+
+@given(posteriors())
+def test_entities_are_reported_alike_of_both(found):
+    other = replace(found, subproblems=packed(found.subproblems))
+    one, two = entity_probabilities([found]), entity_probabilities([other])
+    for name in one.__slots__:
+        assert getattr(one, name).tolist() == getattr(two, name).tolist(), name
+
+
 def test_there_may_be_none():
     nothing = Posterior(packed(()), 0.0, 0, 0)
     assert nothing.clusters() == []
     assert nothing.log10_effective_particles == 0.0
+    assert len(entity_probabilities([nothing])) == 0

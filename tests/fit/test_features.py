@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from kbforge.contracts import Fragment
-from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
+from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs, members_of
 from kbforge.fit.description import NONE, PairOdds, Prediction, describe
 from kbforge.fit.features import (
     JUDGED_OF_CLAIMS,
@@ -49,7 +49,7 @@ def entities_of(*clusters, probability=None):
     k = len(clusters)
     said = np.full(k, 0.5) if probability is None else np.array(probability)
     sizes = np.array([float(len(cluster)) for cluster in clusters])
-    return ReportedEntities(tuple(clusters), said, sizes, np.arange(k))
+    return ReportedEntities(*members_of(clusters), said, sizes, np.arange(k))
 
 
 def pairs_of(*pairs):
@@ -144,7 +144,7 @@ def odds() -> PairOdds:
 
 
 def test_entities_by_the_model_of_pairs():
-    found = odds_of_entities(odds(), ((0, 1, 2), (3,)))
+    found = odds_of_entities(odds(), entities_of((0, 1, 2), (3,)))
     assert tuple(found) == PAIRS_OF_ENTITIES
     at = {name: column.tolist() for name, column in found.items()}
     assert at["odds_sum"] == [6.0, 0.0]  # the row that is there twice with itself, and 0-1
@@ -160,11 +160,11 @@ def test_entities_by_the_model_of_pairs():
     assert at["odds_exact"] == pytest.approx(np.add(at["odds_hold"], at["odds_alone"]))
 
     # a row that two clusters have is a rival of itself
-    found = odds_of_entities(odds(), ((0,), (1,), (2, 3)))
+    found = odds_of_entities(odds(), entities_of((0,), (1,), (2, 3)))
     assert found["odds_rival"].tolist() == [4.0, 4.0, 2.0]
     assert found["odds_sum"].tolist() == [0.0, 0.0, -1.0]  # rows 1 and 2 together
     # rows without a link are apart
-    found = odds_of_entities(odds(), ((0, 3), (1,), (2,)))
+    found = odds_of_entities(odds(), entities_of((0, 3), (1,), (2,)))
     assert found["odds_sum"].tolist() == [-5.0, 0.0, 0.0]
     assert found["odds_least"].tolist()[0] == -5.0
 
@@ -179,11 +179,11 @@ def test_pairs_by_the_model_of_pairs():
 
 
 def test_the_file_by_the_model_of_pairs():
-    found = odds_of_file(odds(), ((0, 1, 2), (3,)))
+    found = odds_of_file(odds(), entities_of((0, 1, 2), (3,)))
     assert tuple(found) == PAIRS_OF_FILES
     assert found["file_odds_precision"] == pytest.approx(expit(2.0))
     assert found["file_odds_recall"] == pytest.approx(expit(2.0) / (expit(2.0) + expit(-1.0)))
-    apart = odds_of_file(odds(), ((0,), (1,), (2,), (3,)))
+    apart = odds_of_file(odds(), entities_of((0,), (1,), (2,), (3,)))
     assert np.isnan(apart["file_odds_precision"])
     assert apart["file_odds_recall"] == 0
 

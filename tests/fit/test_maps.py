@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError
-from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
+from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs, members_of
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.confidence import (
@@ -88,7 +88,9 @@ class Fixed:
 def reported() -> ClusteringReport:
     fragments = [Fragment(f"f{k}", {"name": ("x",)}) for k in range(6)]
     ones = np.ones(4)
-    return ClusteringReport(fragments, ReportedEntities(CLUSTERS, ones, ones, np.arange(4)))
+    return ClusteringReport(
+        fragments, ReportedEntities(*members_of(CLUSTERS), ones, ones, np.arange(4))
+    )
 
 
 def offset_by(answers: list[NumberedAnswer]) -> float:
@@ -133,7 +135,9 @@ def test_answers_hold_for_fragments_wherever_they_are_by_now():
     heard = AuditedConfidence.of(Fixed(), [audit(0, 1, False), audit(5, 0, True)], fragments)
     now = [Fragment("new", {"name": ("y",)}), *fragments[:5]]
     clusters = ((1, 2), (3, 4), (5,), (0,))
-    later = ClusteringReport(now, ReportedEntities(clusters, np.ones(4), np.ones(4), np.arange(4)))
+    ones = np.ones(4)
+    entities = ReportedEntities(*members_of(clusters), ones, ones, np.arange(4))
+    later = ClusteringReport(now, entities)
     expected = shift(SURE, offset_by([audit(0, 1, False)]))
     assert heard.of_entities(later).tolist() == expected.tolist()
 

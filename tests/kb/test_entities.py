@@ -66,7 +66,7 @@ def test_what_is_reported_stands_beside_the_calibrated_confidence(found):
     fragments = plain_fragments(found.n_fragments)
     plain = list(assemble(fragments, found))
     assert {e.reported for e in plain} == {None}
-    calibrated = {cluster: 1 / (1 + cluster[0]) for cluster in found.clusters()}
+    calibrated = {cluster[0]: 1 / (1 + cluster[0]) for cluster in found.clusters()}
     mapped = list(assemble(fragments, found, calibrated=calibrated))
     numbers = {fragment.id: number for number, fragment in enumerate(fragments)}
     for entity, before in zip(mapped, plain, strict=True):

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "keys.hpp"
+#include "names.hpp"
 #include "run.hpp"
 #include "trees.hpp"
 
@@ -24,7 +25,7 @@ using kbforge::Outcome;
 using kbforge::Run;
 using kbforge::Table;
 
-std::int32_t kb_version(void) { return 13; }
+std::int32_t kb_version(void) { return 14; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -225,4 +226,24 @@ void kb_trees_add(std::int64_t trees, std::int64_t nodes, const std::int64_t* fe
   const kbforge::TreeMasks masks{trees, nodes, feature, threshold, kept_right,
                                  whole, first, leaves};
   kbforge::add_trees(masks, values, rows, sides, sums);
+}
+
+std::int64_t kb_names_parts(std::int64_t n, const std::uint8_t* text, const std::int64_t* starts,
+                            std::int32_t* sizes, std::int32_t* parts, std::int64_t* hashes) {
+  return kbforge::number_parts({n, text, starts}, sizes, parts, hashes);
+}
+
+std::int64_t kb_names_nearest(std::int64_t n, const std::int64_t* starts,
+                              const std::int32_t* parts, const double* weights,
+                              const std::int64_t* often, std::int64_t keys, std::int64_t sharing,
+                              std::int64_t alike, std::int64_t* pairs) {
+  return kbforge::nearest_names({n, starts, parts, weights}, {often, keys, sharing, alike}, pairs);
+}
+
+void kb_names_products(std::int64_t n, const std::int64_t* starts, const std::int32_t* parts,
+                       const double* weights, std::int64_t pairs, const std::int64_t* firsts,
+                       const std::int64_t* seconds, std::int64_t* product_starts,
+                       double* products) {
+  kbforge::shared_products({n, starts, parts, weights}, pairs, firsts, seconds, product_starts,
+                           products);
 }
