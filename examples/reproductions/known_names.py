@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import runpy
 import sys
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 
-from kbforge.texts.kinds import normalised
-from kbforge_plugins.likelihoods.pairs.known import words_of_part
+from kbforge.texts.kinds import normalised, words_of
 from kbforge_plugins.likelihoods.pairs.table import folded
 
+_WITHIN = re.compile(r"\.|(?<=\b\w)/(?=\w\b)")
 ORIGINS = [
     {
         "table": "legal forms",
@@ -41,7 +42,12 @@ def legal_forms(packages: Path) -> list[str]:
     """The legal forms of all countries, ascending."""
     tables = runpy.run_path(str(packages / "cleanco" / "termdata.py"))
     written = chain(*tables["terms_by_type"].values(), *tables["terms_by_country"].values())
-    return sorted({" ".join(words_of_part(folded(normalised(form)))) for form in written})
+    return sorted({" ".join(words_of_form(folded(normalised(form)))) for form in written})
+
+
+def words_of_form(form: str) -> list[str]:
+    """The words of a folded legal form; words such as "s.a." and "a/s" stay whole."""
+    return words_of(_WITHIN.sub("", form))
 
 
 def nicknames(packages: Path) -> dict[str, list[str]]:

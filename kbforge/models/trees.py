@@ -11,24 +11,21 @@ bounds.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from ctypes import CDLL
+import weakref
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.errors import ModelError, quoted
-from kbforge.kernel.binding import address, kernel_library
+from kbforge.kernel.binding import address, kernel_library, workers
 
 _FORMAT = "kbforge trees 1"
 _MOST_NODES = 4_000_000
 _MOST_FEATURES = 10_000
-_ROWS_AT_ONCE = 256
-_NODES_AT_ONCE = 4_000
-_MOST_BITS = 64
 _ADDED = ("leaves", "offset")
 _LARGEST = 1e6
 """Maximum value of a leaf: log odds and F1 are far smaller, and no sum of such values overflows."""
@@ -63,157 +60,37 @@ class Trees:
         if rows.ndim != 2 or rows.shape[1] != len(self.features):
             raise ValueError(f"rows of {len(self.features)} columns, got {rows.shape}")
         values = np.ascontiguousarray(rows, dtype=np.float64)
-        sums = np.full(len(values), self.offset[0])
-        kernel = kernel_library()
-        for start in range(0, len(values), _ROWS_AT_ONCE):
-            part, out = values[start : start + _ROWS_AT_ONCE], sums[start : start + _ROWS_AT_ONCE]
-            # by column, a missing value once as what goes left everywhere, once as what goes right
-            missing = np.isnan(part)
-            sides = np.concatenate([np.where(missing, far, part).T for far in (np.inf, -np.inf)])
-            sides = np.ascontiguousarray(sides)
-            for masks in self._masks:
-                if masks.root is None:
-                    masks.add(kernel, out, self.leaves, sides)
-                else:
-                    out += self.leaves[self._leaves_of(part, masks.root)]
+        sums = np.empty(len(values))
+        kernel_library().kb_trees_sums(
+            self.handle, len(values), address(values), workers(), address(sums)
+        )
         return sums
 
     @cached_property
-    def _masks(self) -> tuple[_Masks, ...]:
-        """All trees in order, in groups; a tree with too many leaves is alone."""
-        return tuple(_grouped(self))
+    def handle(self) -> int:
+        """Address of the kernel's trees, which live as long as this object."""
+        kernel, arrays = kernel_library(), self._arrays()  # which it copies
+        feature, *nodes, leaves, roots, offset = arrays.values()
+        handle: int = kernel.kb_trees_new(
+            *(len(self.features), len(feature), *map(address, (feature, *nodes))),
+            *(len(leaves), address(leaves), len(roots), address(roots), float(offset[0])),
+        )
+        weakref.finalize(self, kernel.kb_trees_free, handle)
+        return handle
 
-    def _leaves_of(self, rows: NDArray[np.float64], root: int) -> NDArray[np.int64]:
-        """The leaf of one tree that each row ends at: [N]."""
-        at = np.full(len(rows), root, dtype=np.int64)
-        going = np.flatnonzero(at >= 0)
-        while len(going):
-            nodes = at[going]
-            value = rows[going, self.feature[nodes]]
-            left = np.where(
-                np.isnan(value), self.missing_left[nodes] == 1, value <= self.threshold[nodes]
-            )
-            at[going] = np.where(left, self.left[nodes], self.right[nodes])
-            going = going[at[going] >= 0]
-        return -1 - at
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            name: np.ascontiguousarray(getattr(self, name), dtype=dtype)
+            for name, dtype in _DTYPES.items()
+        }
 
     def to_bytes(self) -> bytes:
         """The ensemble as safetensors, the same bytes for the same trees."""
         from safetensors.numpy import save
 
-        tensors: dict[str, NDArray[Any]] = {
-            name: np.ascontiguousarray(getattr(self, name), dtype=dtype)
-            for name, dtype in _DTYPES.items()
-        }
         # in one piece: the order of several is not the same each time
         metadata = {_FORMAT: json.dumps(self.features)}
-        return bytes(save(tensors, metadata=metadata))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Masks:
-    """Some trees as bits, one bit per leaf, the leftmost leaf lowest (Lucchese et al. 2015).
-
-    Trees with fewer nodes than the largest are padded with nodes at which all rows go left.
-    """
-
-    root: int | None  # of a tree that has too many leaves for bits, which is alone
-    shape: tuple[int, int]  # trees, nodes of each
-    feature: NDArray[np.int64]  # [all nodes] row of the values, missing ones inf above, -inf below
-    threshold: NDArray[np.float64]  # [all nodes] the largest value that goes left
-    kept_right: NDArray[np.uint64]  # [all nodes] leaves within reach of a row that went right
-    whole: NDArray[np.uint64]  # [trees] the bits of all leaves
-    first: NDArray[np.int64]  # [trees] the place of each tree's first leaf
-    leaves: NDArray[np.int64]  # the number of each bit's leaf, tree after tree
-
-    def add(
-        self,
-        kernel: CDLL,
-        sums: NDArray[np.float64],
-        values: NDArray[np.float64],
-        sides: NDArray[np.float64],
-    ) -> None:
-        """Add to the sums the values of the leaves that each row ends at, tree after tree."""
-        masks = self.feature, self.threshold, self.kept_right, self.whole, self.first, self.leaves
-        kernel.kb_trees_add(
-            *self.shape,
-            *map(address, masks),
-            address(values),
-            len(sums),
-            address(sides),
-            address(sums),
-        )
-
-
-def _grouped(trees: Trees) -> Iterator[_Masks]:
-    """All trees in order, in groups of up to `_NODES_AT_ONCE` nodes."""
-    some: list[_Bits] = []
-    for root in trees.roots.tolist():
-        bits = _bits(trees, root)
-        if some and (bits is None or sum(len(nodes) for nodes, _, _ in some) >= _NODES_AT_ONCE):
-            yield _joined(trees, some)
-            some = []
-        if bits is None:
-            none, bare = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint64)
-            yield _Masks(root, (0, 0), none, np.zeros(0), bare, bare, none, none)
-        else:
-            some.append(bits)
-    if some:
-        yield _joined(trees, some)
-
-
-def _joined(trees: Trees, some: Sequence[_Bits]) -> _Masks:
-    most = max(1, *(len(nodes) for nodes, _, _ in some))
-    # the last entry stands for a node at which all rows go left
-    node = np.full((len(some), most), -1)
-    kept = np.zeros((len(some), most), dtype=np.uint64)
-    for k, (nodes, kept_right, _) in enumerate(some):
-        node[k, : len(nodes)] = nodes
-        kept[k, : len(nodes)] = kept_right
-    feature, threshold, left = (
-        np.append(values, last)[node.ravel()]
-        for values, last in ((trees.feature, 0), (trees.threshold, np.inf), (trees.missing_left, 1))
-    )
-    leaves = np.array([len(of_tree) for _, _, of_tree in some])
-    return _Masks(
-        root=None,
-        shape=(len(some), most),
-        feature=feature.astype(np.int64) + len(trees.features) * left.astype(np.int64),
-        threshold=threshold,
-        kept_right=kept.ravel(),
-        whole=np.array([(1 << n) - 1 for n in leaves.tolist()], dtype=np.uint64),
-        first=np.cumsum(leaves) - leaves,
-        leaves=np.concatenate([np.array(of_tree) for _, _, of_tree in some]),
-    )
-
-
-_Bits: TypeAlias = tuple[list[int], list[int], list[int]]
-"""A tree: its nodes, the leaves that remain for a row that goes right there, and its leaves."""
-
-
-def _bits(trees: Trees, root: int) -> _Bits | None:
-    """A tree as bits; None if it has too many leaves."""
-    leaves: list[int] = []
-    below: list[tuple[int, int, int]] = []
-    # each entry is a node to open, or a node whose left side has been opened from this leaf on
-    stack: list[tuple[int, int]] = [(root, -1)]
-    while stack:
-        node, start = stack.pop()
-        if start >= 0:
-            below.append((node, start, len(leaves)))
-        elif node < 0:
-            leaves.append(-1 - node)
-            if len(leaves) > _MOST_BITS:
-                return None
-        else:
-            stack += [
-                (int(trees.right[node]), -1),
-                (node, len(leaves)),
-                (int(trees.left[node]), -1),
-            ]
-    whole = (1 << len(leaves)) - 1
-    masks = [whole & ~((1 << stop) - (1 << start)) for _, start, stop in below]
-    return [node for node, _, _ in below], masks, leaves
+        return bytes(save(self._arrays(), metadata=metadata))
 
 
 def read_trees(content: bytes, where: str) -> Trees:

@@ -18,7 +18,7 @@ from kbforge.models.bundle import (
     require_device,
     write_bundle,
 )
-from kbforge.models.trees import load_parts
+from kbforge.models.trees import Trees, load_parts
 
 BUNDLE = Bundle(
     kind="likelihoods",
@@ -196,7 +196,40 @@ def test_the_kernel_adds_up_node_by_node(rows):
     values = rng.normal(size=(rows, len(trees.features))) * 2
     values[rng.random(values.shape) < 0.1] = np.nan
     values[rng.random(values.shape) < 0.2] = rng.choice(trees.threshold)  # as large as a threshold
-    sums = np.full(rows, trees.offset[0])
+    assert trees.predict(values).tolist() == [summed(trees, row) for row in values.tolist()]
+
+
+@pytest.mark.parametrize("leaves", [1, 2, 32, 33, 200])
+def test_a_tree_of_any_size_is_added_up(leaves):
+    """Also a tree that is a chain, and one without a node."""
+    rng = np.random.default_rng(leaves)
+    nodes = leaves - 1
+    number = np.arange(nodes, dtype=np.int32)
+    ends = np.append(number[1:], -leaves).astype(np.int32)
+    trees = Trees(
+        ("x", "y"),
+        rng.integers(2, size=nodes).astype(np.int32),
+        rng.normal(size=nodes),
+        rng.integers(2, size=nodes).astype(np.uint8),
+        *((-1 - number, ends) if leaves % 2 else (ends, -1 - number)),
+        rng.normal(size=leaves),
+        np.array([0 if nodes else -1], np.int32),
+        np.array([0.5]),
+    )
+    values = rng.normal(size=(70, 2))
+    values[rng.random(values.shape) < 0.1] = np.nan
+    assert trees.predict(values).tolist() == [summed(trees, row) for row in values.tolist()]
+
+
+def summed(trees: Trees, row: list[float]) -> float:
+    """The sum of the leaves that a row ends at, tree after tree."""
+    total = float(trees.offset[0])
     for root in trees.roots.tolist():
-        sums += trees.leaves[trees._leaves_of(values, root)]
-    assert trees.predict(values).tolist() == sums.tolist()
+        node = root
+        while node >= 0:
+            value = row[trees.feature[node]]
+            missing_left = bool(trees.missing_left[node])
+            left = missing_left if value != value else value <= trees.threshold[node]
+            node = int((trees.left if left else trees.right)[node])
+        total += float(trees.leaves[-1 - node])
+    return total

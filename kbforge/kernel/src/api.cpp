@@ -5,7 +5,6 @@
 #include "keys.hpp"
 #include "names.hpp"
 #include "run.hpp"
-#include "trees.hpp"
 
 namespace kbforge {
 
@@ -217,16 +216,6 @@ std::int64_t kb_keys_of(KeyMaker* keys, std::int64_t n, const std::int64_t* valu
 }
 
 void kb_table_free(Table* table) { delete table; }
-
-void kb_trees_add(std::int64_t trees, std::int64_t nodes, const std::int64_t* feature,
-                  const double* threshold, const std::uint64_t* kept_right,
-                  const std::uint64_t* whole, const std::int64_t* first,
-                  const std::int64_t* leaves, const double* values, std::int64_t rows,
-                  const double* sides, double* sums) {
-  const kbforge::TreeMasks masks{trees, nodes, feature, threshold, kept_right,
-                                 whole, first, leaves};
-  kbforge::add_trees(masks, values, rows, sides, sums);
-}
 
 std::int64_t kb_names_parts(std::int64_t n, const std::uint8_t* text, const std::int64_t* starts,
                             std::int32_t* sizes, std::int32_t* parts, std::int64_t* hashes) {

@@ -221,13 +221,6 @@ KB_API void kb_places(std::int64_t n, const std::int64_t* wanted, std::int64_t m
 
 KB_API void kb_table_free(kbforge::Table* table);
 
-// Add the leaves that rows come to in decision trees; see trees.hpp.
-KB_API void kb_trees_add(std::int64_t trees, std::int64_t nodes, const std::int64_t* feature,
-                         const double* threshold, const std::uint64_t* kept_right,
-                         const std::uint64_t* whole, const std::int64_t* first,
-                         const std::int64_t* leaves, const double* values, std::int64_t rows,
-                         const double* sides, double* sums);
-
 // The parts of names, by which they are like one another; see names.hpp.
 KB_API std::int64_t kb_names_parts(std::int64_t n, const std::uint8_t* text,
                                    const std::int64_t* starts, std::int32_t* sizes,

@@ -1,9 +1,11 @@
 // Threads that share out tasks. Who does which changes no result.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -36,5 +38,16 @@ class Crew {
   std::atomic<std::size_t> next_{0};
   bool over_ = false;
 };
+
+// Do fixed parts of n things, each of so many but the last, on some threads: task(worker, first, end).
+template <typename Task>
+void share_parts(std::int64_t n, std::int64_t size, std::int64_t workers, const Task& task) {
+  const std::int64_t parts = (n + size - 1) / size;
+  Crew crew(static_cast<std::size_t>(std::max<std::int64_t>(1, std::min(workers, parts))));
+  crew.share(static_cast<std::size_t>(parts), 1, [&](std::size_t worker, std::size_t part) {
+    const std::int64_t first = static_cast<std::int64_t>(part) * size;
+    task(worker, first, std::min(n, first + size));
+  });
+}
 
 }  // namespace kbforge

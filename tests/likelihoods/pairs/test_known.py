@@ -1,30 +1,24 @@
 """What is known about names in general: what two names say beyond their letters."""
 
 import json
-import random
 from importlib.resources import files
 
 import numpy as np
 import pytest
-from rapidfuzz import fuzz
 
-from kbforge.texts.kinds import normalised
-from kbforge_plugins.likelihoods.pairs.known import (
-    KNOWN_FEATURES,
-    Reading,
-    known_features,
-    reading,
-    shortens,
-)
-from kbforge_plugins.likelihoods.pairs.table import folded
+from kbforge.contracts import Fragment
+from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
+from kbforge_plugins.likelihoods.pairs.known import KNOWN_FEATURES
 
 
 def told(one: str, other: str) -> dict[str, float]:
     """What is known of two names, the same whichever is first."""
-    a, b = (folded(normalised(name)) for name in (one, other))
-    there, back = (np.array(known_features([x], [y]))[:, 0] for x, y in ((a, b), (b, a)))
+    file, _ = File.fitted([Fragment(name, {"name": (name,)}) for name in (one, other)])
+    i, j = np.array([0, len(file.counts) - 1]), np.array([len(file.counts) - 1, 0])
+    there, back = file.describe(file.rows, i, file.rows, j)
     np.testing.assert_array_equal(there, back)
-    return dict(zip(KNOWN_FEATURES, there.tolist(), strict=True))
+    known = dict(zip(FEATURES, there.tolist(), strict=True))
+    return {feature: known[feature] for feature in KNOWN_FEATURES}
 
 
 @pytest.mark.parametrize(
@@ -105,14 +99,12 @@ def test_a_part_is_shared_by_two_departments_of_one_institution():
     ],
 )
 def test_abbreviations(short, long, does):
-    assert shortens(short, long) == does
+    assert told(short, long)["name short forms"] == does
 
 
-@pytest.mark.parametrize("name", ["", " ", "()", "ltd", "ltd ltd", "of", "a, " * 40, "x" * 120])
+@pytest.mark.parametrize("name", ["()", "ltd", "ltd ltd", "of", "a, " * 40, "x" * 120])
 def test_any_name_can_be_read(name):
-    known = np.array(known_features([name, name], ["acme of the x", name]))
-    assert known.shape == (len(KNOWN_FEATURES), 2)
-    assert not np.isinf(known).any()
+    assert not np.isinf([*told(name, "acme of the x").values(), *told(name, name).values()]).any()
 
 
 def test_the_tables_say_where_they_are_from():
@@ -124,58 +116,3 @@ def test_the_tables_say_where_they_are_from():
     }
     assert tables["legal forms"] == sorted(set(tables["legal forms"]))
     assert list(tables["nicknames"]) == sorted(tables["nicknames"])
-
-
-def nicknames() -> dict[str, set[str]]:
-    """By given name, what it may be short for."""
-    text = files("kbforge_plugins.likelihoods.pairs").joinpath("known.json").read_text("utf-8")
-    known: dict[str, set[str]] = {}
-    for name, short in json.loads(text)["nicknames"].items():
-        for one in (name, *short):
-            known.setdefault(one, {one}).add(name)
-    return known
-
-
-def plainly(a: Reading, b: Reading, known: dict[str, set[str]]) -> dict[str, float]:
-    """The features of two readings that come from their words, one pair of words at a time."""
-    only = a.words - b.words, b.words - a.words
-    pairs = [(x, y) for x in only[0] for y in only[1]]
-    pairs = pairs if len(pairs) <= 36 else []
-    given = [bool(known[x] & known[y]) for x, y in pairs if x in known and y in known]
-    short = {(x, y) for x, y in pairs if x[0] == y[0] and (shortens(x, y) or shortens(y, x))}
-    met = {
-        (x, y)
-        for x, y in pairs
-        if (x, y) in short
-        or fuzz.ratio(x, y) >= 80
-        or (x in known and y in known and known[x] & known[y])
-    }
-    left = [
-        len(words - {pair[side] for pair in met} - other.runs)
-        for side, (words, other) in enumerate(zip(only, (b, a), strict=True))
-    ]
-    made = [(bool(w & o.runs) + bool(w & o.acronyms)) for w, o in zip(only, (b, a), strict=True)]
-    return {
-        "name nicknames agree": float(any(given)) if given else np.nan,
-        "name short forms": len(short),
-        "name words unexplained least": min(left),
-        "name words unexplained most": max(left),
-        "name acronym of part": max(made),
-    }
-
-
-def test_many_pairs_of_names_are_compared_as_each_is():
-    rng = random.Random(5)
-    words = [
-        *("bob", "robert", "peggy", "margaret", "al", "albert", "alfred", "jon", "john", "smith"),
-        *("smyth", "dept", "department", "of", "physics", "phys", "university", "univ", "uop"),
-        *("up", "oslo", "ua", "inc", "ltd", "ii", "2", "second", "b", "institute,", "national"),
-    ]
-    names = [" ".join(rng.choices(words, k=rng.randrange(9))) for _ in range(300)]
-    one, other = (rng.choices(names, k=3000) for _ in range(2))
-    found = dict(zip(KNOWN_FEATURES, known_features(one, other), strict=True))
-    known = nicknames()
-    expected = [plainly(reading(a), reading(b), known) for a, b in zip(one, other, strict=True)]
-    for feature in expected[0]:
-        np.testing.assert_array_equal(found[feature], [row[feature] for row in expected], feature)
-        assert len(np.unique(found[feature])) > 1

@@ -36,8 +36,9 @@ from scipy import sparse
 
 from kbforge.contracts import FloatArray, IntArray, LearnedState
 from kbforge.errors import ModelError
+from kbforge.kernel.binding import address
 from kbforge.models.bundle import KeptReader, Number
-from kbforge.numerics import spread, starts_of
+from kbforge.numerics import starts_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -125,13 +126,15 @@ class PartReader:
         """A number of texts; -1 allows any."""
         starts = self.starts(f"{name}/lengths", n)
         text = self.array(f"{name}/text", np.uint8, -1)
+        whole = text.tobytes()
         try:
-            whole = text.tobytes().decode(errors="surrogatepass")
+            whole.decode(errors="surrogatepass")
         except UnicodeDecodeError:
             raise self.damaged(f"{name}/text", "texts in UTF-8", "others") from None
-        if starts[-1] != len(whole):
-            raise self.damaged(name, f"{starts[-1]:,} characters", f"{len(whole):,}")
-        return Strings(whole, starts)
+        characters = np.append(np.flatnonzero(_begins_character(text)), len(text))
+        if starts[-1] != len(characters) - 1:
+            raise self.damaged(name, f"{starts[-1]:,} characters", f"{len(characters) - 1:,}")
+        return Strings(whole, characters[starts])
 
     def damaged(self, name: str, expected: str, got: str) -> ModelError:
         """The error that names the damaged value."""
@@ -149,45 +152,48 @@ class PartReader:
 
 
 class Strings:
-    """Many short texts joined into one, with the position of each, shape [texts + 1]."""
+    """Many short texts joined into one, in UTF-8, with the position of each, shape [texts + 1]."""
 
     __slots__ = ("starts", "whole")
 
-    def __init__(self, whole: str, starts: IntArray) -> None:
+    def __init__(self, whole: bytes, starts: IntArray) -> None:
         self.whole, self.starts = whole, starts
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Strings:
         """These texts."""
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        return cls("".join(texts), starts_of(lengths))
+        encoded = [text.encode(errors="surrogatepass") for text in texts]
+        lengths = np.fromiter(map(len, encoded), np.int64, len(texts))
+        return cls(b"".join(encoded), starts_of(lengths))
 
     @classmethod
     def joined(cls, some: Sequence[Strings]) -> Strings:
         """All texts of several collections, in order."""
         lengths = np.concatenate([np.diff(one.starts) for one in some])
-        return cls("".join([one.whole for one in some]), starts_of(lengths))
+        return cls(b"".join([one.whole for one in some]), starts_of(lengths))
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     def __getitem__(self, at: int) -> str:
-        return self.whole[self.starts[at] : self.starts[at + 1]]
-
-    def many(self, numbers: IntArray) -> list[str]:
-        """The texts with these numbers."""
-        whole = self.whole
-        begins, ends = self.starts[numbers].tolist(), self.starts[numbers + 1].tolist()
-        return [whole[start:end] for start, end in zip(begins, ends, strict=True)]
-
-    def lengths(self, numbers: IntArray) -> IntArray:
-        """The lengths of these texts, in characters."""
-        return self.starts[numbers + 1] - self.starts[numbers]
+        return self.whole[self.starts[at] : self.starts[at + 1]].decode(errors="surrogatepass")
 
     def dump(self) -> Part:
-        """The form that `PartReader.strings` reads."""
-        text = np.frombuffer(self.whole.encode(errors="surrogatepass"), dtype=np.uint8)
-        return {"text": text, "lengths": np.diff(self.starts).astype(np.int32)}
+        """The form that `PartReader.strings` reads; its lengths are in characters."""
+        text = np.frombuffer(self.whole, dtype=np.uint8)
+        characters = np.append(0, np.cumsum(_begins_character(text)))
+        return {"text": text, "lengths": np.diff(characters[self.starts]).astype(np.int32)}
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """What the kernel reads."""
+        return address(self.starts), address(np.frombuffer(self.whole, dtype=np.uint8))
+
+
+def _begins_character(text: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """For each byte in UTF-8, whether a character begins there."""
+    begins: NDArray[np.bool_] = (text & 0xC0) != 0x80
+    return begins
 
 
 _UNSEEN_COLUMNS = 1 << 12
@@ -334,6 +340,12 @@ class Bags:
         shape = len(self), len(self.weight)
         return sparse.csr_array((data, self.columns, self.starts), shape=shape, copy=True)
 
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """What the kernel reads."""
+        tokens = address(self.weight), address(self.starts), address(self.columns)
+        return *tokens, address(self.mass), address(self.scale)
+
     def backwards(self) -> tuple[NDArray[np.int32], FloatArray]:
         """The columns of bags of one row, and its unit weights, the last column first."""
         columns = self.columns[::-1]
@@ -341,7 +353,7 @@ class Bags:
 
 
 def joined_fields(some: Sequence[T]) -> T:
-    """All rows of several dataclasses, in order: their arrays, texts and bags end to end."""
+    """All rows of several dataclasses, in order; arrays are joined along the last axis."""
     first = some[0]
     return type(first)(
         *(_joined([getattr(one, field.name) for one in some]) for field in fields(first))
@@ -351,77 +363,10 @@ def joined_fields(some: Sequence[T]) -> T:
 def _joined(some: Sequence[Any]) -> Any:
     first = some[0]
     if isinstance(first, np.ndarray):
-        return np.concatenate(some)
+        return np.concatenate(some, axis=-1)
     if isinstance(first, Mapping):
         return {name: _joined([one[name] for one in some]) for name in first}
     return type(first).joined(some)
-
-
-def overlap(
-    a: Bags, i: IntArray, b: Bags, j: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """For each pair of rows i and j: the cosine, the shared weight, and the unshared weights.
-
-    The latter two are the largest weights of a token that only the first has, and only the second.
-    """
-    (pair_a, x), (pair_b, y), in_a, in_b = _tokens_of_pairs(a, i, b, j)
-    weights, pair = a.weight[a.columns[x[in_a]]], pair_a[in_a]
-    unmatched = []
-    for bags, of_pair, place, shared in ((a, pair_a, x, in_a), (b, pair_b, y, in_b)):
-        rest = bags.weight[bags.columns[place]]
-        rest[shared] = 0.0
-        unmatched.append(_reduced(np.maximum, rest, of_pair, len(i)))
-    cosines = _cosines(a, i, b, j, pair, weights)
-    return cosines, _reduced(np.add, weights, pair, len(i)), unmatched[0], unmatched[1]
-
-
-def cosine(a: Bags, i: IntArray, b: Bags, j: IntArray) -> FloatArray:
-    """The cosine of rows i of the first and j of the second, shape [pairs]."""
-    (pair_a, x), _, in_a, _ = _tokens_of_pairs(a, i, b, j)
-    return _cosines(a, i, b, j, pair_a[in_a], a.weight[a.columns[x[in_a]]])
-
-
-def shared_counts(a: Bags, i: IntArray, b: Bags, j: IntArray) -> FloatArray:
-    """The number of tokens shared by rows i of the first and j of the second, shape [pairs]."""
-    (pair_a, _), _, in_a, _ = _tokens_of_pairs(a, i, b, j)
-    return np.bincount(pair_a[in_a], minlength=len(i)).astype(np.float64)
-
-
-_Tokens: TypeAlias = tuple[IntArray, IntArray]
-
-
-def _tokens_of_pairs(
-    a: Bags, i: IntArray, b: Bags, j: IntArray
-) -> tuple[_Tokens, _Tokens, IntArray, IntArray]:
-    """The tokens of pairs of rows on each side (pairs and places), and which of them are shared."""
-    (x, pair_a), (y, pair_b) = spread(a.starts, i), spread(b.starts, j)
-    width = len(a.weight)
-    one, other = pair_a * width + a.columns[x], pair_b * width + b.columns[y]
-    # both are sorted, and a stable sort merges sorted runs, which is faster than a search
-    keys = np.concatenate([one, other])
-    order = keys.argsort(kind="stable")
-    keys = keys[order]
-    equal = (keys[1:] == keys[:-1]).nonzero()[0]
-    in_a, in_b = order[equal], order[equal + 1] - len(one)
-    # a damaged model may have a token twice in a row
-    two = (in_a < len(one)) & (in_b >= 0)
-    return (pair_a, x), (pair_b, y), in_a[two], in_b[two]
-
-
-def _cosines(
-    a: Bags, i: IntArray, b: Bags, j: IntArray, pair: IntArray, weights: FloatArray
-) -> FloatArray:
-    products = (a.scale[i][pair] * weights) * (b.scale[j][pair] * weights)
-    return _reduced(np.add, products, pair, len(i))
-
-
-def _reduced(how: np.ufunc, values: FloatArray, pair: IntArray, n: int) -> FloatArray:
-    """The values of each pair reduced to one; pairs ascend."""
-    out = np.zeros(n)
-    if len(pair):
-        first = np.append(0, (pair[1:] != pair[:-1]).nonzero()[0] + 1)
-        out[pair[first]] = how.reduceat(values, first)
-    return out
 
 
 CODE_BAGS = ("codes", "units", "measures", "figures")

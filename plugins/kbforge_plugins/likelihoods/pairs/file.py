@@ -10,35 +10,29 @@ entity, to that among random pairs. For equal values the rarity of the value rep
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
-from rapidfuzz import fuzz
-from rapidfuzz.distance import JaroWinkler
-from rapidfuzz.process import cpdist
 from scipy import sparse
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
-from kbforge.numerics import at_numbers, spread
-from kbforge_plugins.likelihoods.pairs.bags import (
-    Part,
-    PartReader,
-    cosine,
-    overlap,
-    shared_counts,
-)
-from kbforge_plugins.likelihoods.pairs.known import KNOWN_FEATURES, known_features
+from kbforge.kernel.binding import address, kernel_library, workers
+from kbforge.models.trees import Trees
+from kbforge.numerics import at_numbers
+from kbforge_plugins.likelihoods.pairs.bags import Part, PartReader
+from kbforge_plugins.likelihoods.pairs.known import KNOWN_FEATURES, known_tables
 from kbforge_plugins.likelihoods.pairs.near import (
     EQUAL_FORMS,
     NEAREST,
     WAYS,
     EqualForms,
     OtherScripts,
+    Tops,
     attributes_compared,
     comparable,
     compared,
@@ -49,7 +43,6 @@ from kbforge_plugins.likelihoods.pairs.near import (
 )
 from kbforge_plugins.likelihoods.pairs.table import (
     Column,
-    NameForms,
     RecordTable,
     Statement,
     StatementReader,
@@ -107,140 +100,9 @@ FEATURES = (
     *RARITY_FEATURES,
     *FILE_FEATURES,
 )
-_EQUAL = NAME_FEATURES.index("name equal")
-_COSINE = NAME_FEATURES.index("name trigrams cosine")
-
-
-def name_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
-    """`NAME_`, `DIGIT_` and `KNOWN_FEATURES` of the nearest two names of rows i and j."""
-    pair, x, y = _named(a, i, b, j)
-    both = x * len(b.names) + y
-    _, first, whole = np.unique(both, return_index=True, return_inverse=True)
-    x, y = x[first], y[first]
-    features = np.stack(_features(a.names, x, b.names, y))
-    whole = whole.ravel()
-    if len(pair) > len(i):
-        score = np.nan_to_num(features[_EQUAL]) * 2 + features[_COSINE]
-        # among equally near names, the choice does not depend on which row is first
-        numbers = np.stack([a.names.numbers["name"][x], b.names.numbers["name"][y]])
-        low, high = numbers.min(axis=0)[whole], numbers.max(axis=0)[whole]
-        order = np.lexsort((high, low, -score[whole], pair))
-        best = order[np.concatenate([[True], np.diff(pair[order]) > 0])]
-        whole = whole[best]
-    return list(features[:, whole])
-
-
-def _named(
-    a: RecordTable, i: IntArray, b: RecordTable, j: IntArray
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Every name of each i with every name of its j: the pair, and the places of both names."""
-    of_a, pair_a = spread(a.called, i)
-    x, y = a.which[of_a], b.which[b.called[j]]
-    many = b.called[j + 1] - b.called[j]
-    if len(pair_a) == len(i) == many.sum():
-        return pair_a, x, y
-    # each name of the one with all of the other's
-    of_b, place = spread(b.called, j[pair_a])
-    return pair_a[place], x[place], b.which[of_b]
-
-
-def _features(a: NameForms, i: IntArray, b: NameForms, j: IntArray) -> list[FloatArray]:
-    words = overlap(a.bags["words"], i, b.bags["words"], j)
-    mass = np.stack([a.bags["words"].mass[i], b.bags["words"].mass[j]])
-    _, *digits = overlap(a.bags["digits"], i, b.bags["digits"], j)
-    texts = a.text.many(i), b.text.many(j)
-    return [
-        *(_equal(a, i, b, j, form) for form in ("name", "sorted", "compact", "bare")),
-        cosine(a.bags["trigrams"], i, b.bags["trigrams"], j),
-        words[0],
-        cosine(a.bags["sounds"], i, b.bags["sounds"], j),
-        *_similarities(a, i, b, j, *texts),
-        *_masses(mass, *words[1:]),
-        *_initials(a, i, b, j),
-        *_sizes(a, i, b, j, *texts),
-        digits[0],
-        *_ordered(*digits[1:]),
-        *known_features(*texts),
-    ]
-
-
-def _masses(
-    mass: FloatArray, shared: FloatArray, only_a: FloatArray, only_b: FloatArray
-) -> list[FloatArray]:
-    """How much of the lighter and the heavier is covered, what is shared, and what is unmatched."""
-    covered = np.divide(shared, mass, out=np.zeros_like(mass), where=mass > 0)
-    return [*_ordered(*covered), shared, *_ordered(only_a, only_b)]
-
-
-def _ordered(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The smaller and the larger."""
-    return np.minimum(x, y), np.maximum(x, y)
-
-
-def _equal(a: NameForms, i: IntArray, b: NameForms, j: IntArray, form: str) -> FloatArray:
-    x, y = a.numbers[form][i], b.numbers[form][j]
-    return np.where((x == 0) | (y == 0), np.nan, x == y).astype(np.float64)
-
-
-def _similarities(
-    a: NameForms, i: IntArray, b: NameForms, j: IntArray, text_a: list[str], text_b: list[str]
-) -> list[FloatArray]:
-    sorted_a, sorted_b = a.sorted.many(i), b.sorted.many(j)
-    # a measure that has a direction gets the two names in an order of their own
-    turned = (a.numbers["name"][i] > b.numbers["name"][j]).tolist()
-    pairs = [(y, x) if t else (x, y) for x, y, t in zip(text_a, text_b, turned, strict=True)]
-    return [
-        _scores(fuzz.ratio, text_a, text_b) / 100,
-        _scores(JaroWinkler.similarity, [x for x, _ in pairs], [y for _, y in pairs]),
-        _scores(fuzz.ratio, sorted_a, sorted_b) / 100,
-        _scores(fuzz.ratio, a.bare.many(i), b.bare.many(j)) / 100,
-        _scores(fuzz.token_set_ratio, sorted_a, sorted_b) / 100,
-    ]
-
-
-def _scores(scorer: Any, x: Sequence[str], y: Sequence[str]) -> FloatArray:
-    if not x:
-        return np.zeros(0)
-    return np.asarray(cpdist(x, y, scorer=scorer, workers=1), dtype=np.float64)
-
-
-def _initials(a: NameForms, i: IntArray, b: NameForms, j: IntArray) -> list[FloatArray]:
-    out = [_equal(a, i, b, j, "first"), _equal(a, i, b, j, "last")]
-    met, unmet = np.zeros(len(i)), np.zeros(len(i))
-    for one, x, other, y in ((a, i, b, j), (b, j, a, i)):
-        single = one.letters["single"][x]
-        full = other.letters["first"][y]
-        met += np.bitwise_count((single & full).view(np.uint64))
-        unmet += np.bitwise_count((single & ~full & ~other.letters["single"][y]).view(np.uint64))
-    out += [met, unmet]
-    acronym = np.zeros(len(i), dtype=bool)
-    for one, x, other, y in ((a, i, b, j), (b, j, a, i)):
-        written = other.numbers["compact"][y]
-        for form in ("acronym", "short acronym"):
-            made = one.numbers[form][x]
-            acronym |= (made != 0) & (made == written)
-    out.append(acronym.astype(np.float64))
-    return out
-
-
-def _sizes(
-    a: NameForms, i: IntArray, b: NameForms, j: IntArray, text_a: list[str], text_b: list[str]
-) -> list[FloatArray]:
-    contained = [
-        float(bool(x) and bool(y) and (x in y or y in x))
-        for x, y in zip(text_a, text_b, strict=True)
-    ]
-    letters = _ordered(*(n.text.lengths(at).astype(np.float64) for n, at in ((a, i), (b, j))))
-    count = _ordered(*(n.count[at].astype(np.float64) for n, at in ((a, i), (b, j))))
-    return [np.array(contained), *letters, *count, count[1] - count[0]]
-
-
-_BINS = np.array([0.5, 0.8, 1.0])
-_MOST_EVIDENCE = 12.0
+_BINS = 4
+"""Bins of nearness: below .5, below .8, below 1, and equal."""
 _SMOOTHING = 2.0
-_SHARPNESS = 4
-"""Exponent of a ratio of magnitudes: a difference of a twentieth gives about .8, the bound of
-`_BINS`."""
 
 
 class Worth:
@@ -258,18 +120,12 @@ class Worth:
         self.log_ratio, self.functional = log_ratio, functional
 
     @classmethod
-    def fitted(
-        cls,
-        column: Column,
-        counts: IntArray,
-        trusted: tuple[IntArray, IntArray],
-        chance: tuple[IntArray, IntArray],
-    ) -> Worth:
+    def fitted(cls, column: Column, counts: IntArray, trusted: IntArray, chance: IntArray) -> Worth:
         """Learn the weight from trusted pairs, which are mostly one entity, and random pairs."""
         stating = np.bincount(column.which, weights=counts, minlength=len(column.numbers))
         order = np.argsort(column.numbers)
         order = order[column.numbers[order] != 0]
-        m, u = (_frequencies(column, i, j) for i, j in (trusted, chance))
+        m, u = (_frequencies(column, pairs) for pairs in (trusted, chance))
         return cls(
             column.numbers[order],
             stating[order].astype(np.int64),
@@ -290,187 +146,42 @@ class Worth:
         """Load the form of `dump`."""
         values = kept.array("values", np.int64, -1)
         counts = kept.array("counts", np.int64, len(values), low=1)
-        told = kept.array("told", np.float64, len(_BINS) + 2)
+        told = kept.array("told", np.float64, _BINS + 1)
         return cls(values, counts, told[:-1], float(told[-1]))
 
-    def compare(
-        self, x: Column, i: IntArray, y: Column, j: IntArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Nearness, rarity if equal, evidence and functional conflict, each [pairs]."""
-        near = _nearness(x, i, y, j)
-        equal = near >= 1.0
-        # -log of the share of the statements with the value; a new value counts once
-        count = at_numbers(self._values, self._count, x.value(i), 1.0)
-        rarity = np.where(equal, np.log((self._total + 1) / count), 0.0)
-        evidence = self.log_ratio[np.searchsorted(_BINS, near, side="right")]
-        # an agreement tells at most how rare the value is
-        most = np.minimum(rarity, np.maximum(evidence, 0.0) + 2.0)
-        evidence = np.where(equal, most, evidence).clip(-_MOST_EVIDENCE, _MOST_EVIDENCE)
-        return near, rarity, evidence, self.functional * (1.0 - near)
+    def rarity(self, column: Column) -> FloatArray:
+        """-log of the share of the statements with each value of a column; a new one counts
+        once."""
+        count = at_numbers(self._values, self._count, column.numbers, 1.0)
+        rarity: FloatArray = np.log((self._total + 1) / count)
+        return rarity
 
 
-def _frequencies(column: Column, i: IntArray, j: IntArray) -> FloatArray:
-    both = (column.value(i) != 0) & (column.value(j) != 0)
-    near = _nearness(column, i[both], column, j[both])
-    seen = np.bincount(np.searchsorted(_BINS, near, side="right"), minlength=4)[:4]
-    frequencies = (seen + _SMOOTHING * np.full(4, 0.25)) / (seen.sum() + _SMOOTHING)
+def _frequencies(column: Column, pairs: IntArray) -> FloatArray:
+    """The smoothed frequencies of the bins of nearness, among pairs of rows that both state it."""
+    seen = np.zeros(_BINS, np.int64)
+    told = np.array((*column.addresses, 0))
+    kernel_library().kb_column_bins(address(told), len(pairs), address(pairs), address(seen))
+    frequencies = (seen + _SMOOTHING / _BINS) / (seen.sum() + _SMOOTHING)
     return np.asarray(frequencies, dtype=np.float64)
 
 
-def _nearness(a: Column, i: IntArray, b: Column, j: IntArray) -> FloatArray:
-    """The nearness of values, from 0 to 1, which only equal values reach, shape [pairs]."""
-    if not len(i):
-        return np.zeros(0)
-    pairs = a.which[i] * len(b.numbers) + b.which[j]
-    different, whole = np.unique(pairs, return_inverse=True)
-    i, j = different // len(b.numbers), different % len(b.numbers)
-    letters = _scores(fuzz.ratio, a.text.many(i), b.text.many(j)) / 100
-    near = np.maximum(letters, cosine(a.bags, i, b.bags, j))
-    if len(a.amounts) and len(b.amounts):
-        near = _by_ratio(a.amounts[i], b.amounts[j], near)
-    near = np.where(a.numbers[i] == b.numbers[j], 1.0, np.minimum(near, 0.99))
-    return near[whole]
-
-
-def _by_ratio(x: FloatArray, y: FloatArray, otherwise: FloatArray) -> FloatArray:
-    """The nearness of magnitudes; if one has no number, the given nearness."""
-    least, most = _ordered(x, y)
-    ratio = np.divide(least, most, out=np.ones_like(most), where=(least >= 0) & (most > 0))
-    return np.where(least < 0, otherwise, ratio**_SHARPNESS)
-
-
-def agreement_features(
-    a: RecordTable, i: IntArray, b: RecordTable, j: IntArray, worths: Mapping[str, Worth]
-) -> list[FloatArray]:
-    """`AGREEMENT_FEATURES` of rows i of the first table and j of the second."""
-    n = len(i)
-    sums = {name: np.zeros(n) for name in AGREEMENT_FEATURES}
-    sums["nearness least"] += 2.0
-    for name, worth in worths.items():
-        x, y = a.columns[name], b.columns[name]
-        in_i, in_j = x.value(i) != 0, y.value(j) != 0
-        sums["one stated"] += in_i != in_j
-        at = np.flatnonzero(in_i & in_j)
-        if not len(at):
-            continue
-        near, rarity, evidence, conflict = worth.compare(x, i[at], y, j[at])
-        for key, more in (
-            ("both stated", 1.0),
-            ("equal values", near >= 1.0),
-            ("different values", near < _BINS[0]),
-            ("evidence", evidence),
-            ("evidence for", evidence.clip(min=0)),
-            ("evidence against", evidence.clip(max=0)),
-            ("rarity of equal", rarity),
-            ("nearness mean", near),
-            ("functional conflict", conflict),
-        ):
-            sums[key][at] += more
-        for key, pick, value in (
-            ("evidence for most", np.maximum, evidence),
-            ("evidence against most", np.minimum, evidence),
-            ("rarity of equal most", np.maximum, rarity),
-            ("nearness least", np.minimum, near),
-            ("nearness most", np.maximum, near),
-        ):
-            sums[key][at] = pick(sums[key][at], value)
-    both = sums["both stated"]
-    none = both == 0
-    sums["nearness mean"] = np.divide(sums["nearness mean"], both, out=np.zeros(n), where=~none)
-    for key in ("nearness mean", "nearness least", "nearness most"):
-        sums[key][none] = np.nan
-    return list(sums.values())
-
-
-def all_text_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
-    """`ALL_TEXT_FEATURES`: the words shared by all values."""
-    cosines, *common = overlap(a.all_text, i, b.all_text, j)
-    return [cosines, *_masses(np.stack([a.all_text.mass[i], b.all_text.mass[j]]), *common)]
-
-
-_LEAST_CONTAINED = 5  # characters of a code that is looked for in another record
-
-
-def code_features(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> list[FloatArray]:
-    """`CODE_FEATURES`: model numbers, sizes and other figures, from any attribute."""
-    _, shared, only_a, only_b = overlap(a.codes["codes"], i, b.codes["codes"], j)
-    sizes = [np.diff(table.codes["codes"].starts)[at] for table, at in ((a, i), (b, j))]
-    contained = np.zeros(len(i))
-    for one, x, only, other, y in ((a, i, only_a, b, j), (b, j, only_b, a, i)):
-        at = np.flatnonzero(only > 0)
-        rows = x[at].tolist()
-        codes = {
-            row: [code for code in one.coded[row].split() if len(code) >= _LEAST_CONTAINED]
-            for row in {*rows}
-        }
-        for pair, row, text in zip(at.tolist(), rows, other.spelt.many(y[at]), strict=True):
-            if found := [code for code in codes[row] if code in text]:
-                theirs = other.coded[int(y[pair])].split()
-                contained[pair] += sum(code not in theirs for code in found)
-    equal, measures = (
-        shared_counts(a.codes[kind], i, b.codes[kind], j) for kind in ("units", "measures")
-    )
-    _, figures, *single = overlap(a.codes["figures"], i, b.codes["figures"], j)
-    return [
-        *((sizes[0] > 0).astype(np.float64) + (sizes[1] > 0), shared, *_ordered(only_a, only_b)),
-        *(contained, equal, np.maximum(measures - equal, 0.0)),
-        *(figures, *_ordered(*single)),
-    ]
-
-
-def _by_letters(
-    a: RecordTable, i: IntArray, b: RecordTable, j: IntArray, nearest_names: FloatArray
-) -> FloatArray:
-    """The cosine of all names of rows, given that of their nearest names."""
-    several = np.flatnonzero((np.diff(a.called)[i] > 1) | (np.diff(b.called)[j] > 1))
-    out = nearest_names.copy()
-    out[several] = cosine(a.trigrams, i[several], b.trigrams, j[several])
-    return out
-
-
-def _by_consonants(a: RecordTable, i: IntArray, b: RecordTable, j: IntArray) -> FloatArray:
-    """The cosine of the consonants of all names of rows; each two names are compared once."""
-    # a row of several names stands for itself
-    one, other = (
-        np.where(np.diff(table.called)[rows] > 1, len(table.names) + rows, first)
-        for table, rows in ((a, i), (b, j))
-        for first in (table.which[table.called[rows]],)
-    )
-    width = len(b.names) + len(b)
-    _, first, whole = np.unique(one * width + other, return_index=True, return_inverse=True)
-    return cosine(a.consonants, i[first], b.consonants, j[first])[whole]
-
-
-_CLOSE = 0.08
+_CHANCE_PAIRS = 4000
+_MOST_TRUSTED = 20_000
+_LEAST_TRUSTED = 0.2
+"""Cosine of the words of all values."""
 _SAME = 1e-9
 
 
-def _standing(tops: FloatArray, value: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The number of nearer rows, the gap to the best other row, and the number of about equally
-    near rows."""
-    better = (tops > value[:, None] + _SAME).sum(axis=1).astype(np.float64)
-    best = tops.max(axis=1, initial=-1.0)
-    second = tops[:, 1] if tops.shape[1] > 1 else np.full(len(tops), -1.0)
-    others = np.where(value >= best - _SAME, second, best)
-    gap = value - np.maximum(others, 0.0)
-    near = (np.abs(tops - value[:, None]) <= _CLOSE).sum(axis=1).astype(np.float64)
-    return better, gap, near
-
-
-_PAIRS_AT_ONCE = 1 << 15
-_CHANCE_PAIRS = 4000
-_MOST_TRUSTED = 20_000
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
     """Some rows with all inputs for describing pairs of them."""
 
     table: RecordTable
     letters: FloatArray  # the greatest cosines with rows of the file, -1 for none, [rows, nearest]
     words: FloatArray  # the same by words
-    named: FloatArray  # fragments of the file that have the row's name, and rows, shape [2, rows]
-    seen: FloatArray  # fragments of the file that state the same, at least 1
+    numbers: FloatArray  # see `File._numbers`, shape [5, rows]
+    rarities: Mapping[str, FloatArray]  # by column, of its different values, nats
 
     @classmethod
     def joined(cls, some: Sequence[Rows]) -> Rows:
@@ -479,9 +190,33 @@ class Rows:
             RecordTable.joined([one.table for one in some]),
             np.concatenate([one.letters for one in some]),
             np.concatenate([one.words for one in some]),
-            np.concatenate([one.named for one in some], axis=1),
-            np.concatenate([one.seen for one in some]),
+            np.concatenate([one.numbers for one in some], axis=1),
+            {
+                name: np.concatenate([one.rarities[name] for one in some])
+                for name in some[0].rarities
+            },
         )
+
+    @cached_property
+    def handle(self) -> int:
+        """Address of the rows in the kernel, where they live as long as this object."""
+        kernel, table = kernel_library(), self.table
+        columns = np.array(
+            [
+                (*column.addresses, address(self.rarities[name]))
+                for name, column in table.columns.items()
+            ],
+            dtype=np.int64,
+        )
+        sizes = len(table), len(table.names), len(table.columns)
+        arrays = map(address, (self.letters, self.words, self.numbers, columns))
+        told = np.array((*sizes, *table.addresses, *arrays))
+        handle: int = kernel.kb_rows_new(address(told), known_tables())
+        weakref.finalize(self, kernel.kb_rows_free, handle)
+        return handle
+
+
+_PAIRS_AT_ONCE = 1 << 17
 
 
 class File:
@@ -503,7 +238,10 @@ class File:
     ) -> None:
         self._reader, self._digests, self._names, self._facts = reader, digests, names, facts
         self.counts, self.rows, self.worths = counts, rows, worths
-        self._n = int(counts.sum())
+        log_ratios = [worth.log_ratio for worth in worths.values()]
+        told = np.array(log_ratios), np.array([worth.functional for worth in worths.values()])
+        self._told = *told, facts
+        self._worths = np.array((*map(address, self._told), len(facts)))
         self._order = np.argsort(digests[:, 0], kind="stable")
         self._first = digests[self._order, 0]
 
@@ -526,8 +264,6 @@ class File:
         tops, pairs = compared(table)
         bits = attributes_compared(table, reader.naming)
         pairs = pairs[(bits[pairs[:, 0]] & bits[pairs[:, 1]]) != 0]
-        named = at_numbers(*names, table.numbers("name"), 0.0)
-        rows = Rows(table, *tops, named, counts.astype(np.float64))
         facts = np.array(
             [
                 np.log1p(len(table)),
@@ -537,7 +273,8 @@ class File:
             ]
         )
         digests = np.array([_digest(one) for one in said], dtype=np.int64).reshape(-1, 2)
-        worths = _worths(rows, counts, pairs)
+        worths = _worths(table, tops[1], counts, pairs)
+        rows = _rows(table, tops, names, counts, worths, int(counts.sum()))
         return cls(reader, digests, counts, rows, names, facts, worths), pairs
 
     @property
@@ -572,12 +309,11 @@ class File:
         letters, words = (kept.part("standings").array(way, np.float64, n, NEAREST) for way in WAYS)
         numbers = kept.part("called").array("numbers", np.int64, -1)
         names = numbers, kept.part("called").array("counts", np.int64, 2, len(numbers), low=1)
-        named = at_numbers(*names, table.numbers("name"), 0.0)
-        rows = Rows(table, letters, words, named, counts.astype(np.float64))
         facts = kept.array("facts", np.float64, len(FILE_FEATURES))
         worths = {
             name: Worth.load(kept.part(f"worths/{at}")) for at, name in enumerate(reader.columns)
         }
+        rows = _rows(table, (letters, words), names, counts, worths, int(counts.sum()))
         return cls(reader, digests, counts, rows, names, facts, worths)
 
     def row(self, said: Statement) -> int | None:
@@ -626,50 +362,75 @@ class File:
             near.update(found.tolist())
         for forms in EQUAL_FORMS:
             for mine, theirs in {forms, forms[::-1]}:
-                numbers = table.names.numbers[mine][table.which]
+                numbers = table.names.numbers(mine)[table.which]
                 near.update(row for _, row in self._forms[theirs].equal_to(numbers))
-        named = at_numbers(*self._names, table.numbers("name"), 0.0)
         found = np.array(sorted(near), dtype=np.int64)
         found = found[comparable(table.linked, self.rows.table.linked[found])]
         found = found[(self.compared[found] & attributes_compared(table, self.naming)) != 0]
         letters, words = tops
-        return Rows(table, letters, words, named, np.ones(1)), found
+        once, n = np.ones(1, np.int64), int(self.counts.sum())
+        return _rows(table, (letters, words), self._names, once, self.worths, n), found
 
     def describe(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         """`FEATURES` of rows i of the first and j of the second, shape [pairs, features]."""
-        if 0 < len(i) <= _PAIRS_AT_ONCE:
-            return self._describe_block(a, i, b, j)
-        parts = (slice(k, k + _PAIRS_AT_ONCE) for k in range(0, len(i), _PAIRS_AT_ONCE))
-        blocks = [self._describe_block(a, i[part], b, j[part]) for part in parts]
-        return np.concatenate(blocks) if blocks else np.zeros((0, len(FEATURES)))
+        out = np.empty((len(i), len(FEATURES)))
+        pairs = np.stack([i, j], axis=1)
+        rows = a.handle, b.handle, address(self._worths)
+        asked = len(pairs), address(pairs), len(FEATURES), workers(), address(out)
+        kernel_library().kb_rows_describe(*rows, *asked)
+        return out
 
-    def _describe_block(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
-        names = name_features(a.table, i, b.table, j)
-        all_text = all_text_features(a.table, i, b.table, j)
-        agreement = agreement_features(a.table, i, b.table, j, self.worths)
-        letters = _by_letters(a.table, i, b.table, j, names[_COSINE])
-        codes = code_features(a.table, i, b.table, j)
-        consonants = _by_consonants(a.table, i, b.table, j)
-        features = [*names, *codes, *all_text, *agreement]
-        for tops, value in (
-            ((a.letters[i], b.letters[j]), letters),
-            ((a.words[i], b.words[j]), all_text[0]),
-        ):
-            parts = [_standing(one, value) for one in tops]
-            features += [one for two in zip(*parts, strict=True) for one in _ordered(*two)]
-        features += [(a.table.script[i] != b.table.script[j]).astype(np.float64), consonants]
-        for x, y in (
-            *((np.log1p(a.named[which, i]), np.log1p(b.named[which, j])) for which in (0, 1)),
-            (self._rarity(a, i), self._rarity(b, j)),
-            (np.log(a.seen[i]), np.log(b.seen[j])),
-            (a.table.stated[i].astype(np.float64), b.table.stated[j].astype(np.float64)),
-        ):
-            features += _ordered(x, y)
-        return np.stack([*features, *(np.full(len(i), fact) for fact in self._facts)], axis=1)
+    def log_odds(self, trees: Trees, a: Rows, b: Rows, pairs: IntArray, apart: float) -> FloatArray:
+        """The sums of trees over `FEATURES` of pairs of rows, shape [pairs, 2]: [pairs].
 
-    def _rarity(self, rows: Rows, at: IntArray) -> FloatArray:
-        rarity: FloatArray = np.log((self._n + 1) / np.maximum(rows.named[0, at], 1.0))
-        return rarity
+        Two rows that state nothing share no attribute: they are `apart`. Only the features of some
+        pairs are held at a time.
+        """
+        out = np.empty(len(pairs))
+        rows = a.handle, b.handle, address(self._worths), trees.handle
+        for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+            some, here = pairs[start : start + _PAIRS_AT_ONCE], out[start : start + _PAIRS_AT_ONCE]
+            asked = len(some), address(some), apart, workers(), address(here)
+            kernel_library().kb_rows_odds(*rows, *asked)
+        return out
+
+    def evidence(self, a: Rows, b: Rows, pairs: IntArray) -> FloatArray:
+        """What the nearness of each attribute's values says of pairs of rows, nats, shape
+        [attributes, pairs]; 0 if one lacks it."""
+        out = np.zeros((len(self.worths), len(pairs)))
+        rows = a.handle, b.handle, address(self._worths)
+        kernel_library().kb_rows_evidence(*rows, len(pairs), address(pairs), address(out))
+        return out
+
+
+def _rows(
+    table: RecordTable,
+    tops: Tops,
+    names: tuple[IntArray, IntArray],
+    counts: IntArray,
+    worths: Mapping[str, Worth],
+    n: int,
+) -> Rows:
+    """Rows of a file of n fragments, or outside it.
+
+    Args:
+        table: the rows.
+        tops: their greatest cosines.
+        names: the numbers of the file's first names, and the fragments and rows that have each.
+        counts: how many fragments state each row.
+        worths: of the file's attributes.
+        n: the number of the file's fragments.
+
+    """
+    named = at_numbers(*names, table.numbers("name"), 0.0)
+    numbers = [
+        *np.log1p(named),
+        np.log((n + 1) / np.maximum(named[0], 1.0)),
+        np.log(counts.astype(np.float64)),
+        table.stated.astype(np.float64),
+    ]
+    rarities = {name: worth.rarity(table.columns[name]) for name, worth in worths.items()}
+    return Rows(table, *tops, np.stack(numbers), rarities)
 
 
 def _digest(said: Statement) -> tuple[int, int]:
@@ -681,24 +442,24 @@ def _digest(said: Statement) -> tuple[int, int]:
     )
 
 
-def _worths(rows: Rows, counts: IntArray, pairs: IntArray) -> dict[str, Worth]:
+def _worths(
+    table: RecordTable, nearest_by_words: FloatArray, counts: IntArray, pairs: IntArray
+) -> dict[str, Worth]:
     """The weights of the attributes in a file."""
-    table = rows.table
     rng = np.random.default_rng(0)
     n = len(table)
     chance = rng.integers(n, size=(2, _CHANCE_PAIRS)) if n else np.zeros((2, 0), np.int64)
-    i, j = pairs.T
-    words = np.zeros(len(i))
-    for start in range(0, len(i), _PAIRS_AT_ONCE):
-        part = slice(start, start + _PAIRS_AT_ONCE)
-        words[part] = cosine(table.all_text, i[part], table.all_text, j[part])
-    best = rows.words[:, 0]
-    mutual = (words > 0.2) & (words >= best[i] - _SAME) & (words >= best[j] - _SAME)
-    trusted = np.flatnonzero(mutual)
+    best, bags = nearest_by_words[:, 0], np.array(table.all_text.addresses)
+    found = [np.zeros(0, np.int64)]
+    for start in range(0, len(pairs), _PAIRS_AT_ONCE):
+        some = pairs[start : start + _PAIRS_AT_ONCE]
+        words = np.empty(len(some))
+        kernel_library().kb_bags_cosines(address(bags), len(some), address(some), address(words))
+        mutual = (words > _LEAST_TRUSTED) & (words >= best[some].max(axis=1) - _SAME)
+        found.append(start + np.flatnonzero(mutual))
+    trusted = np.concatenate(found)
     if len(trusted) > _MOST_TRUSTED:
         trusted = np.sort(rng.choice(trusted, _MOST_TRUSTED, replace=False))
-    apart = chance[:, (chance[0] != chance[1]) & comparable(*table.linked[chance])]
-    return {
-        name: Worth.fitted(column, counts, (i[trusted], j[trusted]), (apart[0], apart[1]))
-        for name, column in table.columns.items()
-    }
+    apart = chance.T[(chance[0] != chance[1]) & comparable(*table.linked[chance])]
+    told = np.ascontiguousarray(pairs[trusted]), np.ascontiguousarray(apart)
+    return {name: Worth.fitted(column, counts, *told) for name, column in table.columns.items()}

@@ -304,37 +304,26 @@ def _pair_contributions(
     out: dict[Row, dict[str, float]] = {}
     for b, some, places in described.values():
         at, others = np.full(len(some), i), np.array(places)
-        parts = _feature_contributions(trees, means, odds.described(x, b, others))
+        parts = _feature_contributions(trees, means, odds.file.describe(a, at, b, others))
         parts[:, -1] += odds.bias * (np.array(some) != x)
         log_odds = parts.sum(axis=1)
         clipped = np.clip(log_odds, -MOST, MOST)
         nothing = log_odds == 0
         parts *= ((clipped + nothing) / (log_odds + nothing))[:, None]
         # what agreement says is shared out by the evidence of the attributes that both state
-        evidence = _evidence(odds, a, at, b, others)
-        total = sum(evidence.values(), np.zeros(len(some)))
+        evidence = np.abs(odds.file.evidence(a, b, np.stack([at, others], axis=1)))
+        total = evidence.sum(axis=0)
         shared = parts[:, :-1][:, _SHARED].sum(axis=1)
         for k, row in enumerate(some):
             told = {}
             if total[k]:
                 told = {
-                    name: float(shared[k] * (of[k] / total[k])) for name, of in evidence.items()
+                    name: float(shared[k] * (of[k] / total[k]))
+                    for name, of in zip(odds.file.worths, evidence, strict=True)
+                    if of.any()
                 }
             told[""] = float(clipped[k]) - sum(told.values())
             out[row] = told
-    return out
-
-
-def _evidence(odds: Odds, a: Rows, i: IntArray, b: Rows, j: IntArray) -> dict[str, FloatArray]:
-    """The weight of each attribute's nearness for each pair of rows; 0 if one lacks it."""
-    out = {}
-    for name, worth in odds.file.worths.items():
-        one, other = a.table.columns[name], b.table.columns[name]
-        both = np.flatnonzero((one.value(i) != 0) & (other.value(j) != 0))
-        if len(both):
-            told = np.zeros(len(i))
-            told[both] = np.abs(worth.compare(one, i[both], other, j[both])[2])
-            out[name] = told
     return out
 
 

@@ -127,7 +127,7 @@ class EqualForms:
     """An index of the names of a table by one of their forms."""
 
     def __init__(self, table: RecordTable, form: str) -> None:
-        keys = table.names.numbers[form][table.which]
+        keys = table.names.numbers(form)[table.which]
         # equal names keep the order of the table
         order = np.argsort(keys, kind="stable")
         self._keys = keys[order]
@@ -139,7 +139,7 @@ class EqualForms:
         If many rows share a form, each is compared only with the following ones.
         """
         rows = np.repeat(np.arange(len(table)), np.diff(table.called))
-        wanted = table.names.numbers[mine][table.which]
+        wanted = table.names.numbers(mine)[table.which]
         left = np.searchsorted(self._keys, wanted, side="left")
         right = np.searchsorted(self._keys, wanted, side="right")
         for at in np.flatnonzero((right > left) & (wanted != 0)).tolist():

@@ -276,8 +276,6 @@ class Odds:
         self._near_later: list[dict[Row, int]] = []  # by later row, all that are near
         self._later_near: dict[Row, dict[Row, int]] = {}  # by row of the file, later rows near it
         self._near: dict[Row, dict[Row, int]] = {}  # cache, by row of the file
-        # the row placed last, the rows of the file near it, and what describes these pairs
-        self._placed: tuple[Row, IntArray, FloatArray] = -1, np.zeros(0, np.int64), np.zeros((0, 0))
 
     @classmethod
     def fitted(
@@ -287,7 +285,8 @@ class Odds:
         file, pairs = File.fitted(fragments, link)
         rows, own = file.rows, np.arange(len(file.counts))
         log_odds, alone = (
-            _log_odds(file, trees, rows, i, rows, j) for i, j in (pairs.T, (own, own))
+            file.log_odds(trees, rows, rows, some, APART / UNITS)
+            for some in (pairs, np.stack([own, own], axis=1))
         )
         bias, matches, single = 0.0, 0.0, False
         if link is not None:
@@ -391,14 +390,6 @@ class Odds:
         n = len(self.file.counts)
         return (self.file.rows, row) if row < n else self._later.place(row - n)
 
-    def described(self, x: Row, b: Rows, rows: IntArray) -> FloatArray:
-        """`FEATURES` of a row and each of others, given their places."""
-        row, of_file, described = self._placed
-        if row == x and b is self.file.rows and np.isin(rows, of_file).all():
-            return described[np.searchsorted(of_file, rows)]
-        a, i = self.rows_of(x)
-        return self.file.describe(a, np.full(len(rows), i), b, rows)
-
     def _place(self, said: Statement) -> Row:
         n = len(self.file.counts)
         row = n + len(self._later)
@@ -408,15 +399,11 @@ class Odds:
         compared = int(attributes_compared(rows.table, self.file.naming)[0])
         later = later[(self._later.compared(later) & compared) != 0]
         others = [*of_file.tolist(), *(later + n).tolist(), row]
-        described = self.file.describe(rows, np.zeros_like(of_file), self.file.rows, of_file)
         log_odds = [
-            _log_odds_of(
-                self._trees, described, rows, np.zeros_like(of_file), self.file.rows, of_file
-            ),
-            *(
-                _log_odds(self.file, self._trees, rows, np.zeros_like(at), some, at)
-                for some, at in self._later.parts(later, rows)
-            ),
+            self.file.log_odds(
+                self._trees, rows, some, np.stack([np.zeros_like(at), at], axis=1), APART / UNITS
+            )
+            for some, at in ((self.file.rows, of_file), *self._later.parts(later, rows))
         ]
         # the row itself is last, and has neither the prior of a match nor the bias
         added = np.append(np.ones(len(others) - 1), 0.0)
@@ -431,30 +418,10 @@ class Odds:
                 self._later_near.setdefault(other, {})[row] = units
                 if other in self._near:
                     self._near[other][row] = units
-        self._placed = row, of_file, described
         self._near_later.append(near)
         self._later.add(rows, compared)
         self._row_of[said] = row
         return row
-
-
-def _log_odds(file: File, trees: Trees, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
-    """The log odds of rows i of the first and j of the second, nats, shape [pairs]."""
-    out = np.zeros(len(i))
-    for start in range(0, len(i), _BLOCK):
-        x, y = i[start : start + _BLOCK], j[start : start + _BLOCK]
-        out[start : start + len(x)] = _log_odds_of(trees, file.describe(a, x, b, y), a, x, b, y)
-    return out
-
-
-def _log_odds_of(
-    trees: Trees, described: FloatArray, a: Rows, i: IntArray, b: Rows, j: IntArray
-) -> FloatArray:
-    """The same for rows whose pairs have been described."""
-    log_odds = trees.predict(described)
-    # two fragments that state nothing share no attribute
-    log_odds[(a.table.stated[i] == 0) & (b.table.stated[j] == 0)] = APART / UNITS
-    return log_odds
 
 
 def _above(log_odds: FloatArray) -> IntArray:

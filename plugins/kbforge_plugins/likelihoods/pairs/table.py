@@ -25,13 +25,14 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TypeAlias
 
 import numpy as np
 from anyascii import anyascii
 
 from kbforge.contracts import Constraints, FloatArray, Fragment, IntArray
+from kbforge.kernel.binding import address
 from kbforge.numerics import starts_of
 from kbforge.texts.kinds import (
     KINDS,
@@ -199,7 +200,7 @@ _TABLE = "\0table"
 """The attribute of a statement that names its linked table."""
 
 FORMS = ("name", "sorted", "compact", "bare", "first", "last", "acronym", "short acronym")
-LETTER_FORMS = ("first", "single")
+LETTER_FORMS = ("first letters", "words of one letter")
 BAGS = ("trigrams", "words", "digits", "sounds")
 
 
@@ -235,6 +236,15 @@ class Column:
         """The numbers of the values of some rows."""
         values: IntArray = self.numbers[self.which[rows]]
         return values
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """What the kernel reads."""
+        amounts = address(self.amounts) if len(self.amounts) else 0
+        return (
+            *(address(self.which), address(self.numbers)),
+            *(*self.text.addresses, *self.bags.addresses, amounts),
+        )
 
     def dump(self) -> Part:
         """The form that `load` reads."""
@@ -272,13 +282,28 @@ class NameForms:
     text: Strings
     bare: Strings  # their consonants
     sorted: Strings  # their words in alphabetical order
-    numbers: Mapping[str, IntArray]  # by form
-    letters: Mapping[str, IntArray]  # first letters, words of one letter, as bits
+    forms: IntArray  # of `FORMS`, shape [forms, names]
+    letters: IntArray  # of `LETTER_FORMS`, as bits, shape [2, names]
     count: IntArray  # of their words
     bags: Mapping[str, Bags]  # trigrams of the folded name, words, words with a digit, skeletons
 
     def __len__(self) -> int:
         return len(self.count)
+
+    def numbers(self, form: str) -> IntArray:
+        """The numbers of a form."""
+        numbers: IntArray = self.forms[FORMS.index(form)]
+        return numbers
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """What the kernel reads."""
+        texts, arrays = (self.text, self.bare, self.sorted), (self.forms, self.letters, self.count)
+        return (
+            *chain.from_iterable(some.addresses for some in texts),
+            *map(address, arrays),
+            *chain.from_iterable(self.bags[kind].addresses for kind in BAGS),
+        )
 
     def dump(self) -> Part:
         """The form that `load` reads."""
@@ -286,8 +311,8 @@ class NameForms:
             "text": self.text.dump(),
             "bare": self.bare.dump(),
             "sorted": self.sorted.dump(),
-            "numbers": np.stack([self.numbers[form] for form in FORMS]),
-            "letters": np.stack([self.letters[form] for form in LETTER_FORMS]),
+            "numbers": self.forms,
+            "letters": self.letters,
             "count": self.count.astype(np.int32),
             **{name: bags.dump() for name, bags in self.bags.items()},
         }
@@ -297,14 +322,12 @@ class NameForms:
         """Load the form of `dump`."""
         count = kept.array("count", np.int32, -1, low=0)
         n = len(count)
-        numbers = kept.array("numbers", np.int64, len(FORMS), n)
-        letters = kept.array("letters", np.int64, len(LETTER_FORMS), n)
         return cls(
             text=kept.strings("text", n),
             bare=kept.strings("bare", n),
             sorted=kept.strings("sorted", n),
-            numbers=dict(zip(FORMS, numbers, strict=True)),
-            letters=dict(zip(LETTER_FORMS, letters, strict=True)),
+            forms=kept.array("numbers", np.int64, len(FORMS), n),
+            letters=kept.array("letters", np.int64, len(LETTER_FORMS), n),
             count=count.astype(np.int64),
             bags={name: Bags.load(kept.part(name), weights[name], n) for name in BAGS},
         )
@@ -339,7 +362,18 @@ class RecordTable:
     def numbers(self, form: str, rows: IntArray | None = None) -> IntArray:
         """The numbers of a form of the first names of some rows, by default of all."""
         first = self.called[:-1] if rows is None else self.called[rows]
-        return self.names.numbers[form][self.which[first]]
+        return self.names.numbers(form)[self.which[first]]
+
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """What the kernel reads, but the columns."""
+        bags = self.trigrams, self.consonants, self.all_text, *(self.codes[k] for k in CODE_BAGS)
+        return (
+            *(*self.names.addresses, address(self.called), address(self.which)),
+            *chain.from_iterable(some.addresses for some in bags),
+            *(*self.coded.addresses, *self.spelt.addresses),
+            *(address(self.script), address(self.stated)),
+        )
 
     def dump(self) -> Part:
         """The form that `load` reads."""
@@ -588,11 +622,13 @@ class StatementReader:
             text=_texts(parts.names),
             bare=_texts([" ".join(some) for some in sounds]),
             sorted=_texts(ordered),
-            numbers={key: _numbers(values) for key, values in numbers.items()},
-            letters={
-                "first": _bits([[t[0] for t in some if len(t) > 1] for some in words]),
-                "single": _bits([[t for t in some if len(t) == 1] for some in words]),
-            },
+            forms=np.stack([_numbers(numbers[form]) for form in FORMS]),
+            letters=np.stack(
+                [
+                    _bits([[t[0] for t in some if len(t) > 1] for some in words]),
+                    _bits([[t for t in some if len(t) == 1] for some in words]),
+                ]
+            ),
             count=np.array([len(some) for some in words], dtype=np.int64),
             bags={kind: self.weights[kind].rows(tokens) for kind, tokens in parts.tokens.items()},
         )

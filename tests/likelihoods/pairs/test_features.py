@@ -1,0 +1,117 @@
+"""The kernel describes pairs of rows as the plain Python of `oracle` does, to the last bit."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbforge.contracts import Fragment
+from kbforge.kernel.binding import WORKERS
+from kbforge_plugins.likelihoods.pairs.file import FEATURES, File, Rows, _frequencies
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
+from kbforge_plugins.likelihoods.pairs.table import statement_of
+from tests.likelihoods.pairs.oracle import bin_of, features_of, nearness
+from tests.people import people
+from tests.profile import examples
+
+_WORDS = (
+    *("bob", "robert", "peggy", "margaret", "al", "albert", "alfred", "jon", "john", "smith"),
+    *("smyth", "dept", "department", "of", "physics", "phys", "university", "univ.", "uop", "up"),
+    *("oslo", "ua", "inc", "ltd", "co", "gmbh", "s.a.", "a/s", "ii", "iv", "x", "2", "04", "3rd"),
+    *(
+        "second",
+        "b",
+        "institute,",
+        "national",
+        "-",
+        "/",
+        "(nhs)",
+        "the",
+        "Москва",
+        "東京",
+        "müller",
+    ),
+    *("tu-1500rd", "tu1500rd", "kx ts208w", "17in", "500 gb", "3,5", "1_a", "the one; the other"),
+)
+names = st.one_of(
+    st.lists(st.sampled_from(_WORDS), min_size=1, max_size=9).map(" ".join),
+    st.text(st.sampled_from("abc xyz019.,-/()"), min_size=1, max_size=150),
+    st.text(min_size=1, max_size=12),
+)
+values = st.one_of(
+    st.sampled_from(_WORDS),
+    st.integers(0, 40).map(str),
+    st.text(st.sampled_from("ab 01"), min_size=1, max_size=80),
+)
+
+
+@st.composite
+def fragments(draw: st.DrawFn) -> list[Fragment]:
+    """Fragments whose attributes are stated or not, some with several names."""
+    naming = draw(st.sampled_from(["name", "full name", "a"]))
+    rows = draw(
+        st.lists(
+            st.tuples(st.lists(names, max_size=3), st.lists(st.none() | values, max_size=4)),
+            min_size=2,
+            max_size=7,
+        )
+    )
+    return [
+        Fragment(
+            str(k),
+            {naming: tuple(dict.fromkeys(called)) or ("no name",)}
+            | {f"{'bcde'[at]}": (value,) for at, value in enumerate(others) if value},
+        )
+        for k, (called, others) in enumerate(rows)
+    ]
+
+
+def require_equal(file: File, a: Rows, b: Rows) -> None:
+    i, j = (some.ravel() for some in np.meshgrid(*map(np.arange, (len(a.table), len(b.table)))))
+    found = file.describe(a, i, b, j)
+    expected = np.array([features_of(file, a, x, b, y) for x, y in zip(i, j, strict=True)])
+    for feature, one, other in zip(FEATURES, found.T, expected.T, strict=True):
+        np.testing.assert_array_equal(one, other, feature)
+
+
+@examples(100)
+@given(fragments())
+def test_the_kernel_describes_as_the_oracle_does(some):
+    """Within the file, and of a row outside it."""
+    file, _ = File.fitted(some[1:])
+    require_equal(file, file.rows, file.rows)
+    require_equal(file, file.placed(statement_of(some[0]))[0], file.rows)
+
+
+@examples(200)
+@given(names, names)
+def test_any_two_names(one, other):
+    file, _ = File.fitted([Fragment(name, {"name": (name,)}) for name in {one, other}])
+    require_equal(file, file.rows, file.rows)
+
+
+@examples(30)
+@given(st.lists(st.one_of(values, st.floats(0, 1e6).map(str)), min_size=2, max_size=20))
+def test_bins_of_nearness_are_counted(stated):
+    some = [Fragment(str(k), {"name": (f"n{k}",), "x": (x,)}) for k, x in enumerate(stated)]
+    for column in File.fitted(some)[0].rows.table.columns.values():
+        pairs = np.array([*combinations(range(len(column.which)), 2)]).reshape(-1, 2)
+        known = [(i, j) for i, j in pairs if column.value(i) and column.value(j)]
+        bins = [bin_of(nearness(column, i, column, j)) for i, j in known]
+        seen = np.bincount(np.array(bins, np.int64), minlength=4)
+        expected = (seen + 0.5) / (seen.sum() + 2.0)
+        assert _frequencies(column, pairs).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_log_odds_are_the_trees_of_the_features(monkeypatch, workers):
+    """For any number of threads, and many parts."""
+    monkeypatch.setenv(WORKERS, str(workers))
+    trees = Pairs()._trees
+    file, pairs = File.fitted(people(150, 4))
+    i, j = pairs.T
+    found = file.log_odds(trees, file.rows, file.rows, pairs, -5.0)
+    assert len(pairs) > 1000
+    assert found.tolist() == trees.predict(file.describe(file.rows, i, file.rows, j)).tolist()
