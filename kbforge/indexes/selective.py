@@ -40,14 +40,13 @@ from kbforge.texts.features import ValueFeatures, features_of_each
 from kbforge.texts.kinds import (
     KINDS,
     Kind,
-    counts_read,
-    counts_stated,
     feature_names,
     kinds_of,
     normalised,
     read_as,
     stated,
 )
+from kbforge.texts.statements import StatedValues
 
 _MOST_ORDERS = 4096  # cached orders of attributes
 
@@ -214,25 +213,29 @@ class Selective(HashedIndex):
 
         """
         self._require_attributes_of_rules(fragments)
-        counts = counts_stated(fragments, self.attributes)
-        self._kinds = kinds_of(counts)
-        often = [
-            self._often(name, counts_read(self._kinds[name], of)) for name, of in counts.items()
-        ]
-        self._use(np.unique(np.concatenate([np.zeros(0, np.int64), *often])))
+        self.learn(StatedValues.of(fragments))
         return None
 
-    def _often(self, attribute: str, counts: Mapping[str, int]) -> IntArray:
+    def learn(self, said: StatedValues) -> None:
+        """`fit` to fragments that state these values, among them the attributes of rules."""
+        self._kinds = kinds_of(said.counts(self.attributes))
+        read = said.read(self._kinds)
+        columns = zip(read.attributes, read.values, read.often(), strict=True)
+        often = [self._often(*column) for column in columns if column[0] in self._kinds]
+        self._use(np.unique(np.concatenate([np.zeros(0, np.int64), *often])))
+
+    def _often(self, attribute: str, values: Sequence[str], counts: IntArray) -> IntArray:
         """The digests of the values and features that more than `common` fragments have."""
         beginnings = _beginnings(attribute, kind := self._kinds[attribute])
-        common = [beginnings[-1] + value for value, n in counts.items() if n > self.common]
-        found = features_of_each(kind, [*counts], beginnings)
-        often = np.fromiter(counts.values(), np.float64, len(counts)).repeat(np.diff(found.starts))
+        often = np.flatnonzero(counts > self.common).tolist()
+        common = [beginnings[-1] + values[k] for k in often if values[k]]
+        found = features_of_each(kind, values, beginnings)
+        weights = counts.repeat(np.diff(found.starts))
         # most features are rare, and so are those that share the end of a digest with them
         ends = found.digests & (_ENDS - 1)
-        kept = (np.bincount(ends, often, _ENDS) > self.common)[ends] & _is_read(kind, found)
+        kept = (np.bincount(ends, weights, _ENDS) > self.common)[ends] & _is_read(kind, found)
         digests, places = np.unique(found.digests[kept], return_inverse=True)
-        shared = np.bincount(places.ravel(), often[kept], len(digests)) > self.common
+        shared = np.bincount(places.ravel(), weights[kept], len(digests)) > self.common
         return np.concatenate([digests_of(common), digests[shared]])
 
     def dump(self) -> LearnedState:

@@ -37,29 +37,36 @@ class ValueFeatures(NamedTuple):
     digests: IntArray
 
 
+def characters_of(values: Sequence[str]) -> tuple[IntArray, NDArray[np.uint32]]:
+    """Where the characters of each value begin, shape [values + 1], and all of them as numbers."""
+    characters = "".join(values).encode("utf-32-le", "surrogatepass")
+    return starts_of(list(map(len, values))), np.frombuffer(characters, np.uint32)
+
+
 def features_of_each(kind: Kind, values: Sequence[str], beginnings: Sequence[str]) -> ValueFeatures:
     """The features of normalised values, in the order of `features_of`.
 
     The digest of a feature is that of its text after the beginning of its name.
     """
+    if len(values) <= _AT_ONCE:
+        return (_of_texts if kind == "text" else _of_others)(kind, values, beginnings)
     blocks = [
         (_of_texts if kind == "text" else _of_others)(kind, block, beginnings)
         for begin in range(0, len(values), _AT_ONCE)
-        if (block := values[begin : begin + _AT_ONCE])
+        for block in [values[begin : begin + _AT_ONCE]]
     ]
     sizes = [np.diff(block.starts) for block in blocks]
     return ValueFeatures(
-        starts_of(np.concatenate([np.zeros(0, np.int64), *sizes])),
-        np.concatenate([np.zeros(0, np.int32), *(block.names for block in blocks)]),
-        np.concatenate([np.zeros(0, np.int64), *(block.digests for block in blocks)]),
+        starts_of(np.concatenate(sizes)),
+        np.concatenate([block.names for block in blocks]),
+        np.concatenate([block.digests for block in blocks]),
     )
 
 
 def _of_texts(kind: Kind, values: Sequence[str], beginnings: Sequence[str]) -> ValueFeatures:
-    characters = np.frombuffer("".join(values).encode("utf-32-le", "surrogatepass"), np.uint32)
+    starts, characters = characters_of(values)
     beyond = np.unique(characters[characters > 127])
     of_words = beyond[[is_of_word(chr(c)) for c in beyond.tolist()]] if len(beyond) else beyond
-    starts = starts_of(list(map(len, values)))
     begun = [text.encode("utf-8", "surrogatepass") for text in beginnings]
     begins, out = starts_of(list(map(len, begun))), np.empty(len(values) + 1, np.int64)
     names = np.empty(len(values) * _MOST_OF_A_TEXT, np.int32)

@@ -47,13 +47,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, combinations, pairwise
+from itertools import combinations, pairwise
 from typing import Literal, TypeAlias, get_args
 from zlib import crc32
-
-from kbforge.contracts.fragment import Fragment
 
 EMAIL = re.compile(r"([^\s@,;]{1,64})@([^\s@,;]{1,190}\.[a-z]{2,24})", re.ASCII)
 _EMAILS_WITHOUT_DOTS = frozenset(("gmail.com", "googlemail.com"))
@@ -239,6 +237,7 @@ _PHONE = re.compile(r"(?:\+|00)([1-9](?:(?: ?\(0\)|[ ()/.-]*)\d){6,14})", re.ASC
 _GROUPED = re.compile(r"([-+]?[$£€]?)(\d{1,3}(?:,\d{3})+)(?:\.(\d+))?", re.ASCII)
 # zeros at the end say nothing, but in a version, 1.10, they do
 _DECIMAL = re.compile(r"([-+]?[$£€]?)(\d{3,}(?=\.)|\d+(?=\.0+\Z))\.(\d+)", re.ASCII)
+_BEGINS_NUMBER = "0123456789+-$£€"
 _PART_OF_NAME = r"([^\W\d_][^\d,;:&/]*)"
 _SURNAME_FIRST = re.compile(f"{_PART_OF_NAME}, {_PART_OF_NAME}")
 _MONTHS_OF_YEAR = 12
@@ -267,19 +266,25 @@ def normalised(value: str) -> str:
 
 def _meant(value: str) -> str:
     """One spelling for all forms of a number, phone number or name."""
-    if value[:1] in "+0" and (found := _PHONE.fullmatch(value)):
+    first = value[:1]
+    if first in "+0" and (found := _PHONE.fullmatch(value)):
         return "+" + re.sub(r"\(0\)|\D", "", found[1])
-    if found := _GROUPED.fullmatch(value) or _DECIMAL.fullmatch(value):
+    if first in _BEGINS_NUMBER and (
+        found := _GROUPED.fullmatch(value) or _DECIMAL.fullmatch(value)
+    ):
         sign, whole, fraction = found.groups(default="")
         return f"{sign}{whole.replace(',', '')}.{fraction}".rstrip("0").removesuffix(".")
-    if found := _SURNAME_FIRST.fullmatch(value):
+    if ", " in value and (found := _SURNAME_FIRST.fullmatch(value)):
         return f"{found[2]} {found[1]}"
     return value
 
 
-def stated(values: Iterable[str]) -> str:
+def stated(values: Sequence[str]) -> str:
     """A record's values of an attribute as one: normalised, distinct, sorted; "" if all are
     blank."""
+    if len(values) == 1:
+        value = normalised(values[0])
+        return "" if says_nothing(value) else value
     parts = sorted({v for v in map(normalised, values) if not says_nothing(v)} - {""})
     return _BETWEEN.join(parts[:_MOST_MEMBERS])
 
@@ -536,35 +541,6 @@ _FEATURES: Mapping[Kind, tuple[Callable[[str], Features], tuple[str, ...]]] = {
 """For each kind, the function that returns a value's features, and their names."""
 
 
-def counts_stated(
-    fragments: Sequence[Fragment], attributes: Container[str] = ()
-) -> dict[str, Counter[str]]:
-    """For each attribute (by default all), how many fragments state each value (`stated`)."""
-    raw: dict[str, dict[tuple[str, ...], int]] = {}
-    for fragment in fragments:
-        for attribute, values in fragment.properties.items():
-            of_attribute = raw.get(attribute)
-            if of_attribute is None:
-                of_attribute = raw[attribute] = {}
-            of_attribute[values] = of_attribute.get(values, 0) + 1
-    counts: dict[str, Counter[str]] = {}
-    for attribute, of_attribute in raw.items():
-        if attributes and attribute not in attributes:
-            continue
-        counter = counts[attribute] = Counter()
-        for values, n in of_attribute.items():
-            counter[stated(values)] += n
-    return counts
-
-
-def counts_of(fragments: Sequence[Fragment]) -> dict[str, Counter[str]]:
-    """For each attribute, how many fragments state each value, without blank ones."""
-    counts = counts_stated(fragments)
-    for counter in counts.values():
-        del counter[""]
-    return {attribute: counter for attribute, counter in counts.items() if counter}
-
-
 def counts_read(kind: Kind, counts: Mapping[str, int]) -> Counter[str]:
     """How often each normalised value occurs, without blank ones."""
     read = Counter[str]()
@@ -574,41 +550,8 @@ def counts_read(kind: Kind, counts: Mapping[str, int]) -> Counter[str]:
     return read
 
 
-class Contents:
-    """The distinct contents of fragments, restricted to attributes of these kinds."""
-
-    def __init__(self, fragments: Sequence[Fragment], kinds: Mapping[str, Kind]) -> None:
-        numbers: dict[tuple[str, str], int] = {}
-        of_raw: dict[str, dict[tuple[str, ...], int]] = {}
-        found: set[tuple[int, ...]] = set()
-        for fragment in fragments:
-            said = []
-            for attribute, values in fragment.properties.items():
-                known = of_raw.get(attribute)
-                if known is None:
-                    known = of_raw[attribute] = {}
-                number = known.get(values)
-                if number is None:
-                    value = read_as(kinds[attribute], stated(values)) if attribute in kinds else ""
-                    number = numbers.setdefault((attribute, value), len(numbers))
-                    known[values] = number
-                said.append(number)
-            said.sort()
-            found.add(tuple(said))
-        self._numbers, self._found = numbers, found
-        self.fragments, self.different = len(fragments), len(found)
-
-    def counts(self) -> dict[str, dict[str, int]]:
-        """For each attribute, how many distinct contents state each value, without blank ones."""
-        often = Counter(chain.from_iterable(self._found))
-        out: dict[str, dict[str, int]] = {}
-        for (attribute, value), number in self._numbers.items():
-            if value:
-                out.setdefault(attribute, {})[value] = often[number]
-        return out
-
-
-_MOST_HOLDERS = 4
+MOST_HOLDERS = 4
+"""Maximum number of records with a value that relates them."""
 _FEWEST_PAIRS = 50
 _RARE = 2
 _LEAST_AGREEMENT = 0.15
@@ -619,12 +562,13 @@ _FEWEST_OTHERS = 2
 
 
 def idle_attributes(
-    said: Sequence[Mapping[str, str]], counts: Mapping[str, Counter[str]]
+    said: Sequence[Mapping[str, str]], counts: Mapping[str, Counter[str]], records: int = 0
 ) -> frozenset[str]:
     """The attributes with few values that are uninformative about which records are one entity.
 
-    `said` has each record's values by attribute, as read, without blank ones; `counts` has how
-    many records state each value, by attribute.
+    `said` has values of records by attribute, as read, without blank ones: of all, or at least of
+    those with a value that `relates` them; `counts` has how many of all the `records` (by default
+    those given) state each value, by attribute.
     """
     chance = {
         attribute: found
@@ -633,7 +577,7 @@ def idle_attributes(
     }
     if not chance or len(counts) - len(chance) < _FEWEST_OTHERS:
         return frozenset()
-    pairs = _related(said, counts, chance.keys())
+    pairs = _related(said, counts, chance.keys(), max(records, len(said)))
     idle = set()
     for attribute, by_chance in chance.items():
         both = [(a[attribute], b[attribute]) for a, b in pairs if attribute in a and attribute in b]
@@ -642,6 +586,17 @@ def idle_attributes(
             if (agree - by_chance) / (1 - by_chance) < _LEAST_LIFT:
                 idle.add(attribute)
     return frozenset(idle)
+
+
+def relates(value: str, holders: int, records: int) -> bool:
+    """Whether a value that so many of the records state is rare enough to relate them.
+
+    Of a large file some values do, chosen by themselves, so that their holders stay together.
+    """
+    every = 1 + records // _MOST_ROWS
+    return 2 <= holders <= MOST_HOLDERS and (
+        every == 1 or not crc32(value.encode(errors="surrogatepass")) % every
+    )
 
 
 def _agreement_by_chance(counts: Counter[str]) -> float:
@@ -654,17 +609,14 @@ def _related(
     said: Sequence[Mapping[str, str]],
     counts: Mapping[str, Mapping[str, int]],
     leaving_out: Iterable[str],
+    records: int,
 ) -> list[tuple[Mapping[str, str], Mapping[str, str]]]:
     """Pairs of records that share rare values of two attributes; empty unless they share others."""
     out = {*leaving_out}
-    # of a large file some values, chosen by themselves, so that their holders stay together
-    every = 1 + len(said) // _MOST_ROWS
     holders: dict[tuple[str, str], list[int]] = {}
     for row, record in enumerate(said):
         for attribute, value in record.items():
-            if attribute in out or not 2 <= counts[attribute][value] <= _MOST_HOLDERS:
-                continue
-            if every == 1 or not crc32(value.encode(errors="surrogatepass")) % every:
+            if attribute not in out and relates(value, counts[attribute][value], records):
                 holders.setdefault((attribute, value), []).append(row)
     shared = Counter(pair for rows in holders.values() for pair in combinations(rows, 2))
     pairs, stated, agreed = [], 0, 0

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kbforge import registry
 from kbforge.contracts import Clusterer, Fragment, Likelihood, ModelSpec, Posterior
 from kbforge.testing import UniformLikelihood
+from kbforge.texts.statements import StatedValues
 from kbforge_plugins.clusterers.sequential import GreedyClusterer, Smc, SplitSmc
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
@@ -69,7 +70,7 @@ def records(rng: np.random.Generator, n: int) -> list[Fragment]:
 
 def attributes(fragments: list[Fragment]) -> Attributes:
     """With the rates that are assumed before any data are seen."""
-    vocabularies = vocabularies_of(fragments)
+    vocabularies = vocabularies_of(StatedValues.of(fragments))
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()}
     return Attributes.trained(FittedAttributes(vocabularies, rates, 1.0, len(fragments)))
 

@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 
 from kbforge.contracts import Fragment
+from kbforge.texts.statements import StatedValues
 from kbforge_plugins.likelihoods.attributes.fitting import vocabularies_of
 
 FOLDER = Path(__file__).parents[2] / "examples" / "crm"
@@ -28,5 +29,5 @@ def test_the_committed_file_is_what_the_script_writes():
 
 
 def test_columns_that_say_nothing_about_people_are_not_read():
-    found = vocabularies_of(records())
+    found = vocabularies_of(StatedValues.of(records()))
     assert {name: vocabulary.kind for name, vocabulary in found.items()} == READ

@@ -82,7 +82,7 @@ def test_merges_are_those_of_python(different: int, seed: int) -> None:
     ]
     urns = [Urns(of, model.rates[name]) for name, of in model.vocabularies.items()]
     encoder = Encoder(model.vocabularies)
-    python = [{a: urns[a].single(u) for a, u in encoder.encode(x)} for x in fragments]
+    python = [{a: urns[a].single(u) for a, u in x} for x in encoder.encode_all(fragments)]
     members = [[fragment] for fragment in fragments]
     compiled = model.live_clusters()
     for slot, x in enumerate(compiled.encode_all(fragments)):
@@ -108,7 +108,7 @@ def test_merges_are_those_of_python(different: int, seed: int) -> None:
         live.remove(slot)
         told = compiled.log_merge_ratio_of(into, np.array(others, dtype=np.int64)).tolist()
         assert told == [ratio(into, other) for other in others]
-        unread = sum(not encoder.encode(x) for x in members[into])
+        unread = encoder.encode_all(members[into]).count(())
         whole = unread_marginal(unread, unread < len(members[into]))
         for _, urn in sorted(python[into].items(), key=lambda item: item[0]):
             whole += urn.log_marginal

@@ -16,6 +16,7 @@ from kbforge.models.bundle import Bundle, make_likelihood, write_bundle
 from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge.testing.likelihood import stored
 from kbforge.texts.kinds import stated
+from kbforge.texts.statements import StatedValues
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.attributes.fitting import FittedAttributes, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.likelihood import RATES_FILE, VALUES_FILE, Attributes
@@ -57,7 +58,7 @@ def some_records(rng: random.Random, n: int) -> list[Fragment]:
 
 def model_of(rng: random.Random, fragments: list[Fragment]) -> Attributes:
     """With rates that data would never teach."""
-    vocabularies = vocabularies_of(fragments)
+    vocabularies = vocabularies_of(StatedValues.of(fragments))
     rates = {a: random_rates(rng, v.kind) for a, v in vocabularies.items()}
     return Attributes.trained(FittedAttributes(vocabularies, rates, 1.0, len(fragments)))
 

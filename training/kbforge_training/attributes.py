@@ -21,6 +21,7 @@ from kbforge.indexes.recall import IndexRecall, recall_of
 from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import Bundle, require_place, write_bundle
 from kbforge.texts.kinds import KINDS, Kind
+from kbforge.texts.statements import StatedValues
 from kbforge_plugins.likelihoods.attributes.fitting import (
     FittedAttributes,
     fit_labelled,
@@ -73,7 +74,8 @@ def train(
     require_place(folder)
     if not fragments:
         raise KBForgeError("there are no fragments to train on")
-    vocabularies = vocabularies_of(fragments, _checked(kinds or {}))
+    said = StatedValues.of(fragments)
+    vocabularies = vocabularies_of(said, _checked(kinds or {}))
     if not vocabularies:
         raise KBForgeError("the fragments have no attributes to train on, or blank ones only")
     for attribute in kinds or {}:
@@ -84,13 +86,13 @@ def train(
             )
     gold = _gold_clusters(fragments)
     index = Selective()
-    index.fit(fragments)
+    index.learn(said)
     if use_labels:
         if not gold:
             raise KBForgeError("--labels: no fragment has a label")
         fitted = fit_labelled(fragments, gold, vocabularies)
     else:
-        fitted = fit_unlabelled(fragments, vocabularies, index, AttributeModel)
+        fitted = fit_unlabelled(fragments, said, vocabularies, index, AttributeModel)
     write_bundle(folder, _bundle(fitted, fragments, use_labels))
     return TrainedAttributes(
         fragments=len(fragments),

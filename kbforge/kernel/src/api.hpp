@@ -218,6 +218,14 @@ KB_API std::int64_t kb_text_features(std::int64_t n, const std::int64_t* starts,
 // The place of each of m numbers among n distinct ones, -1 of one that is none of them.
 KB_API void kb_places(std::int64_t n, const std::int64_t* wanted, std::int64_t m,
                       const std::int64_t* numbers, std::int64_t* out);
+// How probable the spelling of each of n values is, at least exp(`least`): the logs of its letters, or
+// `other`, added up from the first one, and that of the end. Letters ascend.
+KB_API void kb_spelled(std::int64_t n, const std::int64_t* starts, const std::uint32_t* characters,
+                       std::int64_t n_letters, const std::uint32_t* letters, const double* logs,
+                       double other, double end, double least, double* out);
+// Which of n rows of numbers, less than 2^31, are the first with theirs, in whatever order.
+KB_API void kb_first_rows(std::int64_t n, const std::int64_t* starts, const std::int32_t* numbers,
+                          std::uint8_t* out);
 
 KB_API void kb_table_free(kbforge::Table* table);
 

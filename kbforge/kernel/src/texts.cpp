@@ -251,3 +251,52 @@ void kb_places(std::int64_t n, const std::int64_t* wanted, std::int64_t m,
   for (std::int64_t k = n; k-- > 0;) slots[slot_of(wanted[k])] = k;
   for (std::int64_t k = 0; k < m; ++k) out[k] = slots[slot_of(numbers[k])];
 }
+
+void kb_spelled(std::int64_t n, const std::int64_t* starts, const std::uint32_t* characters,
+                std::int64_t n_letters, const std::uint32_t* letters, const double* logs,
+                double other, double end, double least, double* out) {
+  double ascii[128];
+  std::fill(ascii, ascii + 128, other);
+  for (std::int64_t k = 0; k < n_letters; ++k) {
+    if (letters[k] < 128) ascii[letters[k]] = logs[k];
+  }
+  for (std::int64_t k = 0; k < n; ++k) {
+    double sum = 0.0;
+    for (std::int64_t at = starts[k]; at < starts[k + 1]; ++at) {
+      const std::uint32_t c = characters[at];
+      if (c < 128) {
+        sum += ascii[c];
+        continue;
+      }
+      const std::uint32_t* place = std::lower_bound(letters, letters + n_letters, c);
+      sum += place < letters + n_letters && *place == c ? logs[place - letters] : other;
+    }
+    out[k] = kbforge::libm.exp(std::max(sum + end, least));
+  }
+}
+
+void kb_first_rows(std::int64_t n, const std::int64_t* starts, const std::int32_t* numbers,
+                   std::uint8_t* out) {
+  std::vector<std::int32_t> sorted(numbers, numbers + starts[n]);
+  std::size_t room = 64;
+  while (room < 2 * static_cast<std::size_t>(n)) room *= 2;
+  std::vector<std::int32_t> slots(room, -1);
+  for (std::int64_t row = 0; row < n; ++row) {
+    const auto begin = sorted.begin() + starts[row], end = sorted.begin() + starts[row + 1];
+    std::sort(begin, end);
+    std::uint64_t hash = 0;
+    for (auto at = begin; at < end; ++at) {
+      hash = kbforge::mixed(hash ^ static_cast<std::uint32_t>(*at));
+    }
+    std::size_t at = hash & (room - 1);
+    while (slots[at] >= 0) {
+      const std::int64_t other = slots[at];
+      if (std::equal(begin, end, sorted.begin() + starts[other], sorted.begin() + starts[other + 1])) {
+        break;
+      }
+      at = (at + 1) & (room - 1);
+    }
+    out[row] = slots[at] < 0;
+    if (out[row]) slots[at] = static_cast<std::int32_t>(row);
+  }
+}

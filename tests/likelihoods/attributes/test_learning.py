@@ -13,7 +13,8 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.indexes.selective import Selective
-from kbforge.texts.kinds import Kind, counts_of, feature_names
+from kbforge.texts.kinds import Kind, feature_names
+from kbforge.texts.statements import StatedValues
 from kbforge_plugins.likelihoods.attributes import fitting
 from kbforge_plugins.likelihoods.attributes.fitting import (
     Counts,
@@ -83,9 +84,9 @@ class Simulator:
         holders = [u for u in range(self.known) if u != v]
         if name != "noise":
             index = feature_names(vocabulary.kind).index(name)
-            own = [f for i, f in vocabulary.features[v] if i == index]
+            own = [f for i, f in vocabulary.features(v) if i == index]
             kept = self.rng.choice(own) if own else None
-            holders = [u for u in holders if (index, kept) in vocabulary.features[u]]
+            holders = [u for u in holders if (index, kept) in vocabulary.features(u)]
         if not holders:
             return None
         return self.rng.choices(holders, [vocabulary.base[u] for u in holders])[0]
@@ -225,7 +226,8 @@ def test_a_cluster_of_very_many_different_values():
 def fit(fragments: list[Fragment], **limits: int) -> FittedAttributes:
     index = Selective()
     index.fit(fragments)
-    return fit_unlabelled(fragments, vocabularies_of(fragments), index, AttributeModel, **limits)
+    said = StatedValues.of(fragments)
+    return fit_unlabelled(fragments, said, vocabularies_of(said), index, AttributeModel, **limits)
 
 
 def test_the_order_of_the_fragments_does_not_matter():
@@ -262,7 +264,9 @@ def test_what_is_learned_is_near_what_labels_tell():
     gold: dict[str | None, list[int]] = {}
     for i, fragment in enumerate(fragments):
         gold.setdefault(fragment.label, []).append(i)
-    told = fit_labelled(fragments, list(map(tuple, gold.values())), vocabularies_of(fragments))
+    told = fit_labelled(
+        fragments, list(map(tuple, gold.values())), vocabularies_of(StatedValues.of(fragments))
+    )
     for attribute, rates in told.rates.items():
         prior = AttributeRates.prior(rates.kind).mixture
         doubted = {
@@ -297,10 +301,9 @@ def test_values_are_counted_once_an_entity():
         Fragment("b", {"name": ("bo",), "town": ("york",)}),
         *(Fragment(f"c{i}", {"name": ("cy",)}) for i in range(4)),
     ]
-    by_record = vocabularies_of(fragments)
+    by_record = vocabularies_of(StatedValues.of(fragments))
     assert by_record["name"].counts == {"ann": 6, "bo": 1, "cy": 4}
-    encoder = Encoder(by_record)
-    records = [encoder.encode(fragment) for fragment in fragments]
+    records = Encoder(by_record).encode_all(fragments)
     told = counted_by_entity(by_record, records, [tuple(range(6)), (6,), tuple(range(7, 11))])
     assert told["name"].counts == {"ann": 1, "bo": 1, "cy": 1}
     assert told["town"].counts == {"york": 2}
@@ -313,24 +316,27 @@ def test_blanks_are_missing_and_repeated_values_count_once():
         Fragment("a", {"name": ("Ann", "ANN ", " "), "note": ("\u3000",)}),
         Fragment("b", {"name": ("ann",)}),
     ]
-    assert counts_of(fragments) == {"name": {"ann": 2}}
-    assert list(vocabularies_of(fragments)) == ["name"]
+    counts = StatedValues.of(fragments).counts()
+    assert counts == {"name": {"ann": 2}, "note": {"": 1}}
+    assert list(vocabularies_of(StatedValues.of(fragments))) == ["name"]
 
 
 def test_of_very_many_attributes_the_rarest_are_left_out():
     common = [Fragment(f"c{i}", {f"a{k:03}": ("x",) for k in range(200)}) for i in range(3)]
     rare = [Fragment("r", {f"b{k}": ("y",) for k in range(100)})]
-    assert list(vocabularies_of(common + rare)) == [f"a{k:03}" for k in range(200)]
+    assert list(vocabularies_of(StatedValues.of(common + rare))) == [f"a{k:03}" for k in range(200)]
 
 
 def test_kinds_and_rates_that_are_known_are_kept():
     fragments = people(30, 8)
-    vocabularies = vocabularies_of(fragments, {"town": "category"})
+    vocabularies = vocabularies_of(StatedValues.of(fragments), {"town": "category"})
     assert vocabularies["town"].kind == "category"
     given = {"town": AttributeRates.of("category", [0.5, 0.1, 0.1, 0.1, 0.2], 3.0)}
     index = Selective()
     index.fit(fragments)
-    found = fit_unlabelled(fragments, vocabularies, index, AttributeModel, given)
+    found = fit_unlabelled(
+        fragments, StatedValues.of(fragments), vocabularies, index, AttributeModel, given
+    )
     assert found.rates["town"] == given["town"]
     assert found.rates["name"] != AttributeRates.prior("text")
 

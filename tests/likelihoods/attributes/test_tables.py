@@ -3,8 +3,10 @@
 import itertools
 import math
 import random
+from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError
 from kbforge.testing.likelihood import same, stored
-from kbforge.texts.kinds import KINDS, Kind, features_of
+from kbforge.texts.kinds import KINDS, Kind, feature_names, features_of
+from kbforge.texts.statements import StatedValues
 from kbforge_plugins.likelihoods.attributes.fitting import discounts_of, vocabularies_of
 from kbforge_plugins.likelihoods.attributes.urn import (
     SLIPS,
@@ -88,11 +91,12 @@ def test_the_same_values_counted_otherwise_are_as_if_counted_anew(kind):
     counts = {value: rng.choice([1.0, 3.5]) for value in vocabulary.counts}
     for value in values:
         vocabulary.number(value)  # what was met later is not counted
-    one, other = vocabulary.recounted(counts), Vocabulary(kind, counts)
-    assert (one.counts, one.base, one.features, one.mass) == (
+    one = vocabulary.recounted(np.array([*counts.values()]))
+    other = Vocabulary(kind, counts)
+    assert (one.counts, one.base, one.values, one.mass) == (
         other.counts,
         other.base,
-        other.features,
+        other.values,
         other.mass,
     )
     assert same(one.dump(), other.dump())
@@ -157,17 +161,13 @@ def test_what_the_values_counted_leave_is_what_spells_others(counts):
 def test_the_same_values_in_another_order_are_the_same_vocabulary():
     counts = {"b": 2, "a b": 1, "c": 5}
     one, two = Vocabulary("text", counts), Vocabulary("text", dict(reversed(counts.items())))
-    assert (one.values, one.base, one.features, one.mass) == (
-        two.values,
-        two.base,
-        two.features,
-        two.mass,
-    )
+    assert (one.values, one.base, one.mass) == (two.values, two.base, two.mass)
+    assert [*map(one.features, range(3))] == [*map(two.features, range(3))]
 
 
 def test_values_that_come_later_change_nothing():
     vocabulary = Vocabulary("text", {"ann lee": 2, "bo": 1})
-    base, mass, letters = [*vocabulary.base], [*vocabulary.mass], vocabulary.alphabet
+    base, mass, letters = vocabulary.base[:], vocabulary.mass[:], vocabulary.alphabet
     late = vocabulary.number("ann zöe")
     assert late == 2
     assert vocabulary.number("ann zöe") == late
@@ -175,7 +175,7 @@ def test_values_that_come_later_change_nothing():
     assert vocabulary.base[:2] == base
     assert vocabulary.mass[: len(mass)] == mass
     assert vocabulary.alphabet == letters
-    assert all(vocabulary.mass[feature] >= 0 for _, feature in vocabulary.features[late])
+    assert all(vocabulary.mass[feature] >= 0 for _, feature in vocabulary.features(late))
 
 
 def test_a_frequent_value_is_more_probable_than_a_rare_one_than_an_unseen_one():
@@ -274,9 +274,9 @@ def things(seed: int, records: int, tells: bool) -> tuple[list[Fragment], list[t
 
 
 def found_for(fragments: list[Fragment], clusters: list[tuple[int, ...]]) -> dict[str, float]:
-    vocabularies = vocabularies_of(fragments)
+    vocabularies = vocabularies_of(StatedValues.of(fragments))
     encoder = Encoder(vocabularies)
-    records = [encoder.encode(fragment) for fragment in fragments]
+    records = encoder.encode_all(fragments)
     rates = {name: AttributeRates.prior(v.kind) for name, v in vocabularies.items()}
     found = discounts_of(vocabularies, rates, records, clusters)
     return dict(zip(vocabularies, found, strict=True))
@@ -322,3 +322,41 @@ def test_a_discount_takes_its_share_of_what_agreement_is_worth(kind):
     for discount in (1.0, 0.5):
         urns = Urns(vocabulary, replace(rates, discount=discount))
         assert urns.single(1).gain(2) - urns.single(2).log_marginal < -1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bases_masses_and_features_are_those_of_the_definition(kind: Kind):
+    rng = random.Random(11)
+    vocabulary, values = of_words(rng, kind)
+    counts = vocabulary.counts
+    letters = Counter(letter for value in counts for letter in value)
+    total = sum(letters.values()) + len(counts) + 1
+    held = math.fsum(min(n, 1) * 0.6 for n in counts.values())
+    of_feature: dict[tuple[str, str], float] = {}
+    for u, (value, n) in enumerate(counts.items()):
+        spelled = 0.0
+        for letter in value:
+            spelled += math.log(letters[letter] / total)
+        spelling = math.exp(max(spelled + math.log(len(counts) / total), -700.0))
+        observed = sum(counts.values()) + 1
+        base = (n - min(n, 1) * 0.6) / observed + (held + 1) / observed * spelling
+        assert vocabulary.base[u] == base
+        for name, keys in features_of(kind, value).items():
+            for key in keys:
+                of_feature[name, key] = of_feature.get((name, key), 0.0) + base
+    numbers = [vocabulary.number(value) for value in values]
+    rows = vocabulary.rows(numbers)
+    names, mass = feature_names(kind), [vocabulary.mass[f] for f in rows.features.tolist()]
+    told = iter(zip(rows.names.tolist(), rows.features.tolist(), mass, strict=True))
+    number_of: dict[tuple[str, str], int] = {}
+    for number, value in zip(numbers, values, strict=True):
+        of_value = []
+        for name, keys in features_of(kind, value).items():
+            for key in keys:
+                of_name, feature, has = next(told)
+                of_value.append((of_name, feature))
+                assert (names[of_name], has) == (name, of_feature.get((name, key), 0.0))
+                assert number_of.setdefault((name, key), feature) == feature
+        assert vocabulary.features(number) == tuple(of_value)
+    assert next(told, None) is None
+    assert len(set(number_of.values())) == len(number_of)

@@ -282,14 +282,14 @@ def test_a_feature_that_others_have_sums_to_its_share(seed, kind):
     for v in known:
         found = sums(vocabulary, list(known), v)
         for index in range(len(feature_names(kind))):
-            own = [f for name, f in vocabulary.features[v] if name == index]
+            own = [f for name, f in vocabulary.features(v) if name == index]
             held = [f for f in own if any(_has(vocabulary, u, f) for u in known if u != v)]
             expected = len(held) / len(own) if own else 0.0
             assert found[len(SLIPS) + index] == pytest.approx(expected, abs=1e-9)
 
 
 def _has(vocabulary: Vocabulary, u: int, feature: int) -> bool:
-    return any(feature == theirs for _, theirs in vocabulary.features[u])
+    return any(feature == theirs for _, theirs in vocabulary.features(u))
 
 
 def test_dates_in_several_notations_share_their_parts():

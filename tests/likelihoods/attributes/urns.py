@@ -248,7 +248,7 @@ class Urns:
             weights = self.weights
             kept = self._kept[v] = {
                 feature: shares.get(feature, 0.0) * weights[len(SLIPS) + name]
-                for name, feature in self.vocabulary.features[v]
+                for name, feature in self.vocabulary.features(v)
             }
         return kept
 

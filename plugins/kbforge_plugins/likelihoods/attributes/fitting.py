@@ -41,6 +41,7 @@ from math import exp, log
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import digamma, gammaln
 
 from kbforge.clustering.rules import DirichletProcess
@@ -53,16 +54,8 @@ from kbforge.contracts import (
 )
 from kbforge.contracts.fragment import Fragment
 from kbforge.indexes.selective import neighbourhoods
-from kbforge.texts.kinds import (
-    Contents,
-    Kind,
-    counts_of,
-    counts_read,
-    idle_attributes,
-    kinds_of,
-    read_as,
-    stated,
-)
+from kbforge.texts.kinds import Kind, idle_attributes, kinds_of
+from kbforge.texts.statements import StatedValues
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
@@ -273,7 +266,7 @@ def _near_misses(
     for i, record in enumerate(records):
         for index, u in record:
             holders.setdefault((index, -1, u), []).append(i)
-            for name, feature in vocabularies[index].features[u]:
+            for name, feature in vocabularies[index].features(u):
                 holders.setdefault((index, name, feature), []).append(i)
     shared: dict[tuple[int, int], set[int]] = {}
     for (index, _, _), held in holders.items():
@@ -311,47 +304,42 @@ class FittedAttributes:
 
 
 def vocabularies_of(
-    fragments: Sequence[Fragment], kinds: dict[str, Kind] | None = None
+    said: StatedValues, kinds: dict[str, Kind] | None = None
 ) -> dict[str, Vocabulary]:
     """Every attribute's values, its kind given or inferred; the most common ones if there are very
     many."""
-    counts = counts_of(fragments)
+    counts = _counts_stated(said)
     common = sorted(counts, key=lambda a: (-counts[a].total(), a))[:_MOST_ATTRIBUTES]
     found = kinds_of({a: counts[a] for a in common})
-    read = {a: counts_read(kind, counts[a]) for a, kind in found.items()}
-    idle = idle_attributes(_said(fragments, found), read)
-    found = {**found, **dict.fromkeys(idle, "nothing")}
-    found |= {a: kind for a, kind in (kinds or {}).items() if a in found}
-    out = {a: Vocabulary(found[a], counts_read(found[a], counts[a])) for a in sorted(common)}
-    return {a: vocabulary for a, vocabulary in out.items() if len(vocabulary)}
+    read = said.read(found)
+    counts = _counts_stated(read)
+    idle = idle_attributes(read.related_records(), counts, len(said))
+    changed: dict[str, Kind] = dict.fromkeys(idle, "nothing")
+    changed |= {a: kind for a, kind in (kinds or {}).items() if a in found}
+    found |= changed
+    if changed:
+        counts = _counts_stated(said.read(found))
+    return {a: Vocabulary(found[a], counts[a]) for a in sorted(counts)}
 
 
-def _said(fragments: Sequence[Fragment], kinds: Mapping[str, Kind]) -> list[dict[str, str]]:
-    """For each fragment, its normalised values."""
-    known: dict[tuple[str, tuple[str, ...]], str] = {}
-    said = []
-    for fragment in fragments:
-        of_fragment = {}
-        for item in fragment.properties.items():
-            value = known.get(item)
-            if value is None:
-                kind = kinds.get(item[0], "nothing")
-                value = known[item] = read_as(kind, stated(item[1]))
-            if value:
-                of_fragment[item[0]] = value
-        said.append(of_fragment)
-    return said
+def _counts_stated(said: StatedValues) -> dict[str, Counter[str]]:
+    """For each attribute, how many fragments state each value, without blank ones."""
+    counts = said.counts()
+    for of in counts.values():
+        del of[""]
+    return {attribute: of for attribute, of in counts.items() if of}
 
 
 def fit_unlabelled(
     fragments: Sequence[Fragment],
+    said: StatedValues,
     vocabularies: dict[str, Vocabulary],
     index: CandidateIndex,
     model: ModelOf,
     given: Rates | None = None,
     size: int = _SAMPLE,
 ) -> FittedAttributes:
-    """Learn from the fragments to be clustered, at least one; given rates stay.
+    """Learn from the fragments to be clustered, at least one, which say `said`; given rates stay.
 
     Of more than `size` fragments a sample is read.
     """
@@ -359,15 +347,15 @@ def fit_unlabelled(
     seeds, sample = drawn.seeds, drawn.fragments
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known
-    contents = Contents(fragments, {a: v.kind for a, v in vocabularies.items()})
-    most = most_entities(contents)
+    contents = said.read({a: v.kind for a, v in vocabularies.items()})
+    different = contents.first_of_content()
+    most = most_entities(len(fragments), int(different.sum()))
     entities = min(len(fragments) / _START_SIZE, most)
     alpha = concentration_for(len(fragments), entities)
     # equal fragments, such as bare names, are one entity or can not be told apart
-    vocabularies = by_record = _counted_by_content(vocabularies, contents)
-    del contents
-    encoder = Encoder(vocabularies)
-    records = [encoder.encode(fragment) for fragment in sample]
+    vocabularies = by_record = _counted_by_content(vocabularies, contents, different)
+    del contents, said
+    records = Encoder(vocabularies).encode_all(sample)
     for _ in range(_MOST_ROUNDS):
         spec = ModelSpec(model(vocabularies, rates), alpha, index=index)
         clusters = GreedyClusterer().cluster(sample, spec, np.random.default_rng(0)).clusters()
@@ -390,15 +378,14 @@ def fit_labelled(
     vocabularies: dict[str, Vocabulary],
 ) -> FittedAttributes:
     """Learn from gold clusters of the fragments."""
-    encoder = Encoder(vocabularies)
-    records = [encoder.encode(fragment) for fragment in fragments]
+    records = Encoder(vocabularies).encode_all(fragments)
     vocabularies = counted_by_entity(vocabularies, records, clusters)
     rates = rates_of(vocabularies, records, clusters)
     n = sum(map(len, clusters))
     return FittedAttributes(vocabularies, rates, concentration_for(n, len(clusters)), n)
 
 
-def most_entities(contents: Contents) -> float:
+def most_entities(fragments: int, different: int) -> float:
     """The maximum plausible number of entities, whatever the clustering: D / (n / D).
 
     Each of the D different contents of n fragments is stated n / D times on average, and an entity
@@ -406,22 +393,27 @@ def most_entities(contents: Contents) -> float:
     names alone would confirm itself: with an alpha above n no agreement on one attribute outweighs
     a new entity.
     """
-    return contents.different**2 / contents.fragments
+    return different**2 / fragments
 
 
 def _counted_by_content(
-    vocabularies: dict[str, Vocabulary], contents: Contents
+    vocabularies: dict[str, Vocabulary], contents: StatedValues, different: NDArray[np.bool_]
 ) -> dict[str, Vocabulary]:
     """The vocabularies with identical fragments counted once.
 
     Otherwise a bare name of fifty fragments looks common, and the fifty stay separate in every
     round.
     """
-    counts = contents.counts()
-    return {
-        name: vocabulary.recounted({**vocabulary.counts, **counts.get(name, {})})
-        for name, vocabulary in vocabularies.items()
-    }
+    out = dict(vocabularies)
+    for name, values, often in zip(
+        contents.attributes, contents.values, contents.often(different), strict=True
+    ):
+        if name in vocabularies:
+            counts = vocabularies[name].counted_counts.copy()
+            stated = [k for k, value in enumerate(values) if value]
+            counts[vocabularies[name].numbers([values[k] for k in stated])] = often[stated]
+            out[name] = vocabularies[name].recounted(counts)
+    return out
 
 
 def counted_by_entity(
@@ -449,10 +441,11 @@ def counted_by_entity(
         seen, entities = of_records[index], of_entities[index]
         usual = sum(entities.values()) / max(seen.total(), 1)
         least = LEAST_COUNT if titles[index] else 1.0
-        counts = {
-            value: max(least, n * (entities[u] / seen[u] if u in seen else usual))
-            for u, (value, n) in enumerate(vocabulary.counts.items())
-        }
+        shares = np.full(len(vocabulary.counted_counts), usual)
+        for u, n in seen.items():
+            if vocabulary.counted(u):
+                shares[u] = entities[u] / n
+        counts = np.maximum(least, vocabulary.counted_counts * shares)
         out[attribute] = vocabulary.recounted(counts)
     return out
 

@@ -16,6 +16,7 @@ attributes predict it (`fitting`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Self
 
@@ -35,7 +36,8 @@ from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.files.io import called, read_small
 from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import KeptReader, read_bundle, together
-from kbforge.texts.kinds import counts_of, counts_read, normalised
+from kbforge.texts.kinds import normalised
+from kbforge.texts.statements import StatedValues
 from kbforge_plugins.likelihoods.attributes.fitting import (
     FittedAttributes,
     fit_unlabelled,
@@ -192,16 +194,19 @@ class Attributes(AttributeModel):
             UsageError: the fragments lack a named attribute, or have none at all.
 
         """
+        said = StatedValues.of(fragments)
         if isinstance(self.index, Selective):
-            self.index.fit(fragments)
+            self.index.learn(said)
         if self._trained:
-            return self._count_new(fragments)
+            return self._count_new(said)
         self._require(fragments)
         if self._read:
             fragments = [_only(fragment, self._read) for fragment in fragments]
+            said = StatedValues.of(fragments)
         kinds = {name: rates.kind for name, rates in self._given.items()}
-        vocabularies = vocabularies_of(fragments, kinds)
-        fitted = fit_unlabelled(fragments, vocabularies, self.index, AttributeModel, self._given)
+        vocabularies = vocabularies_of(said, kinds)
+        model, given = AttributeModel, self._given
+        fitted = fit_unlabelled(fragments, said, vocabularies, self.index, model, given)
         self.default_alpha = fitted.alpha
         self._use(fitted.vocabularies, fitted.rates)
         return (
@@ -260,21 +265,17 @@ class Attributes(AttributeModel):
                     said = f'no fragment has the attribute "{quoted(name)}"{whose}'
                     raise UsageError(f"likelihood attributes: {said}")
 
-    def _count_new(self, fragments: Sequence[Fragment]) -> str | None:
-        counts, known = counts_of(fragments), self._trained_on
-        read = {name: counts_read(v.kind, counts.get(name, {})) for name, v in known.items()}
-        new = {
-            name: {value: n for value, n in read[name].items() if value not in v.counts}
-            for name, v in known.items()
-        }
-        self._use(
-            {
-                name: Vocabulary(v.kind, {**v.counts, **new[name]}) if new[name] else v
-                for name, v in known.items()
-            },
-            self.rates,
-        )
-        if counts.keys() & known.keys():
+    def _count_new(self, said: StatedValues) -> str | None:
+        known = self._trained_on
+        counts = said.read({name: v.kind for name, v in known.items()}).counts(known)
+        vocabularies = dict(known)
+        for name, often in counts.items():
+            trained = known[name].counts
+            new = {value: n for value, n in often.items() if value and value not in trained}
+            if new:
+                vocabularies[name] = Vocabulary(known[name].kind, {**trained, **new})
+        self._use(vocabularies, self.rates)
+        if any(map(any, compress(said.values, map(known.__contains__, said.attributes)))):
             return None
         names = quoted(", ".join(known))
         return f"attributes: no fragment has an attribute that the model reads ({names})"

@@ -62,7 +62,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import count
 from operator import mul
 from typing import Any, TypeAlias, cast
 
@@ -81,6 +81,8 @@ from kbforge.kernel.binding import (
     address,
     kernel_library,
 )
+from kbforge.numerics import starts_of
+from kbforge.texts.features import characters_of
 from kbforge.texts.kinds import KINDS, Kind, feature_names
 from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Encoder, Vocabulary
 
@@ -114,7 +116,7 @@ def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
         out[len(SLIPS) : -1] = [vocabulary.base[u] * share for share in kept]
         return out
     shares = shares_kept(vocabulary, v)
-    for name, feature in vocabulary.features[u]:
+    for name, feature in vocabulary.features(u):
         out[len(SLIPS) + name] += vocabulary.base[u] * shares.get(feature, 0.0)
     return out
 
@@ -125,7 +127,7 @@ def shares_kept(vocabulary: Vocabulary, v: int, discount: float = 1.0) -> dict[i
 
     Times base(u) this is the probability of u, a counted value, under the feature's component.
     """
-    theirs = vocabulary.features[v]
+    theirs = vocabulary.features(v)
     several: dict[int, int] = {}
     for name, _ in theirs:
         several[name] = several.get(name, 0) + 1
@@ -141,8 +143,8 @@ def shares_kept(vocabulary: Vocabulary, v: int, discount: float = 1.0) -> dict[i
 def words_kept(vocabulary: Vocabulary, u: int, v: int, discount: float = 1.0) -> tuple[float, ...]:
     """By retention: the probability of u, a counted title, if v is true, over base(u)."""
     assert vocabulary.titles is not None, "the values are not titles"
-    theirs = vocabulary.words[v]
-    common = vocabulary.words[u] & theirs
+    theirs = vocabulary.words(v)
+    common = vocabulary.words(u) & theirs
     if not common:
         return (0.0,) * len(RETENTIONS)
     rest = vocabulary.titles.mass(common)
@@ -321,6 +323,7 @@ _Told: TypeAlias = tuple[int, int, int, tuple[NDArray[Any], ...]]
 """The index of an attribute, the kernel's first new number, how many, and what it reads of them."""
 
 _MOST_ORDERS = 4096  # cached orders of attributes
+_UNKNOWN = -2
 
 
 class UrnClusters(MergingClusters):
@@ -349,7 +352,7 @@ class UrnClusters(MergingClusters):
         orders, starts = self._orders, [0]
         attributes: list[int] = []
         values: list[int] = []
-        new: list[list[int]] = [[] for _ in self._read_as]
+        unknown: list[tuple[int, tuple[str, ...]]] = []
         for fragment in fragments:
             said = fragment.properties
             order = orders.get(tuple(said))
@@ -357,26 +360,32 @@ class UrnClusters(MergingClusters):
                 order = self._order(said)
             for index, name, numbers in order:
                 raw = said[name]
-                number = numbers.get(raw)
-                if number is None:
-                    number = numbers[raw] = self._numbered(index, raw, new[index])
-                if number >= 0:
-                    attributes.append(index)
-                    values.append(number)
+                number = numbers.get(raw, _UNKNOWN)
+                if number == _UNKNOWN:
+                    unknown.append((index, raw))
+                attributes.append(index)
+                values.append(number)
             starts.append(len(values))
-        stated = np.array(attributes, dtype=np.int32), np.array(values, dtype=np.int32)
-        told = self._told(new)
-        return EncodedFragments(np.array(starts, dtype=np.int64), *stated, told)
+        told = self._told(self._number_all(unknown)) if unknown else []
+        found = np.array(values, dtype=np.int32)
+        found[found == _UNKNOWN] = [self._attributes[index][2][raw] for index, raw in unknown]
+        stated = found >= 0
+        return EncodedFragments(
+            starts_of(stated)[starts],
+            np.array(attributes, dtype=np.int32)[stated],
+            found[stated],
+            told,
+        )
 
     def encode_all(self, fragments: Sequence[Fragment]) -> list[KernelRecord]:
-        values: list[list[int]] = [[] for _ in self._read_as]
+        said: list[dict[tuple[str, ...], None]] = [{} for _ in self._read_as]
         for fragment in fragments:
             for index, name, numbers in self._order(fragment.properties):
                 raw = fragment.properties[name]
-                value = None if raw in numbers else self._encoder.number(index, raw)
-                if value is not None:
-                    values[index].append(value)
-        self.meet(values)
+                if raw not in numbers:
+                    said[index][raw] = None
+        numbers_of = self._encoder.numbers
+        self.meet([[n for n in numbers_of(i, [*of]) if n >= 0] for i, of in enumerate(said)])
         return super().encode_all(fragments)
 
     def meet(self, values: Sequence[Iterable[int]]) -> None:
@@ -417,16 +426,20 @@ class UrnClusters(MergingClusters):
         self._orders[names] = order
         return order
 
-    def _numbered(self, index: int, raw: tuple[str, ...], new: list[int]) -> int:
-        """The kernel's number of an attribute's values; -1 if they are blank."""
-        value = self._encoder.number(index, raw)
-        if value is None:
-            return -1
-        numbers = self._number[index]
-        if value not in numbers:
-            numbers[value] = len(numbers)
-            new.append(value)
-        return numbers[value]
+    def _number_all(self, unknown: Sequence[tuple[int, tuple[str, ...]]]) -> list[list[int]]:
+        """Number values of attributes for the kernel, -1 if they are blank; returns new ones."""
+        new: list[list[int]] = [[] for _ in self._read_as]
+        said: list[dict[tuple[str, ...], None]] = [{} for _ in self._read_as]
+        for index, raw in unknown:
+            said[index][raw] = None
+        for index, of in enumerate(said):
+            numbers, of_raw = self._number[index], self._attributes[index][2]
+            for raw, value in zip(of, self._encoder.numbers(index, [*of]), strict=True):
+                if value >= 0 and value not in numbers:
+                    numbers[value] = len(numbers)
+                    new[index].append(value)
+                of_raw[raw] = numbers[value] if value >= 0 else -1
+        return new
 
     def tell(self, encoded: EncodedFragments) -> None:
         self._tell(encoded.new)
@@ -455,24 +468,15 @@ class UrnClusters(MergingClusters):
     def _arrays_of(self, index: int, new: Sequence[int]) -> tuple[NDArray[Any], ...]:
         """What the kernel reads of new values of an attribute."""
         vocabulary = self._read_as[index][0]
-        spelled = [vocabulary.values[v] for v in new]
-        base = np.array([vocabulary.base[v] for v in new], dtype=np.float64)
-        counted = np.array([vocabulary.counted(v) for v in new], dtype=np.uint8)
-        letters = "".join(spelled).encode("utf-32-le", "surrogatepass")
-        held = [vocabulary.features[v] for v in new]
-        of_letters, of_features = np.zeros((2, len(new) + 1), dtype=np.int64)
-        np.cumsum([len(value) for value in spelled], out=of_letters[1:])
-        np.cumsum([len(features) for features in held], out=of_features[1:])
-        pairs = list(chain.from_iterable(held))
+        rows = vocabulary.rows(new)
+        of_letters, letters = characters_of([vocabulary.values[v] for v in new])
         return (
-            base,
-            counted,
+            np.array([vocabulary.base[v] for v in new], dtype=np.float64),
+            np.array([vocabulary.counted(v) for v in new], dtype=np.uint8),
             of_letters,
-            np.frombuffer(letters, dtype=np.uint32),
-            of_features,
-            np.array([name for name, _ in pairs], dtype=np.int32),
-            np.array([feature for _, feature in pairs], dtype=np.int32),
-            np.array([vocabulary.mass[feature] for _, feature in pairs], dtype=np.float64),
+            letters,
+            *rows,
+            np.frombuffer(vocabulary.mass)[rows.features],
         )
 
     def _by_words(self, attribute: int, u: int, v: int, out: Any) -> None:

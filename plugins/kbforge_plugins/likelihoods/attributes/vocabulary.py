@@ -30,20 +30,20 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import chain
 from math import fsum
-from typing import Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
+from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.bundle import KeptReader
+from kbforge.numerics import spread, starts_of
 from kbforge.texts import LARGEST, Places, digests_of
+from kbforge.texts.features import characters_of, features_of_each
 from kbforge.texts.kinds import (
     Kind,
     feature_names,
@@ -54,6 +54,8 @@ from kbforge.texts.kinds import (
 )
 
 _LAST_LETTER = 0x10FFFF
+_AT_ONCE = 1 << 16  # values whose letters are read at once
+_NO_STARTS, _NO_NUMBERS = np.zeros(0, np.int64), np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,47 +80,10 @@ class VocabularyTables:
     starts: IntArray  # of titles, of the holders of each feature, shape [features + 1]
     holders: NDArray[np.int32]  # the values that have a word, by feature, each ascending
 
-    @classmethod
-    def of(
-        cls,
-        values: Sequence[str],
-        base: Sequence[float],
-        features: Mapping[tuple[int, str], float],
-        holders: Mapping[tuple[int, str], AbstractSet[int]] | None,
-    ) -> VocabularyTables:
-        """The tables: values and their bases by number, masses, and the titles with each word."""
-        digests = digests_of(values)
-        order = np.argsort(digests, kind="stable")
-        of_features = digests_of(_feature_text(*feature) for feature in features)
-        ranked = np.argsort(of_features, kind="stable")
-        starts, flat = np.zeros(0, np.int64), np.zeros(0, np.int32)
-        if holders is not None:
-            names = list(features)
-            lists = [sorted(holders.get(names[i], ())) for i in ranked.tolist()]
-            starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
-            flat = np.fromiter((u for part in lists for u in part), np.int32, int(starts[-1]))
-        return cls(
-            Places(digests[order]),
-            order.astype(np.int32),
-            np.array(base, np.float64),
-            Places(of_features[ranked]),
-            np.fromiter(features.values(), np.float64, len(features))[ranked],
-            starts,
-            flat,
-        )
-
     def holding(self, feature: int) -> list[int]:
         """The numbers of the titles that have the word at this place."""
         numbers: list[int] = self.holders[self.starts[feature] : self.starts[feature + 1]].tolist()
         return numbers
-
-
-_NO_TABLES = VocabularyTables.of((), (), {}, None)
-
-
-def _feature_text(name: int, key: str) -> str:
-    """The text whose digest stands for a feature."""
-    return f"{name}\0{key}"
 
 
 def _read_kept(
@@ -174,21 +139,14 @@ class Titles:
 
     def __init__(
         self,
-        base: list[float],
+        base: Sequence[float],
         digits: set[int],
         holding: Callable[[int], Iterable[int]],
-        holders: Mapping[int, set[int]] | None = None,
     ) -> None:
         self._base, self._digits, self._holding = base, digits, holding
-        self.holders = dict(holders or {})
+        self.holders: dict[int, set[int]] = {}
         self._mass: dict[frozenset[int], float] = {}
         self._kept: dict[tuple[int, int, int, int], tuple[float, ...]] = {}
-
-    def count(self, words: Sequence[frozenset[int]]) -> None:
-        """Add the words of each text, by its number."""
-        for number, of_text in enumerate(words):
-            for word in of_text:
-                self.holders.setdefault(word, set()).add(number)
 
     def kept(self, common: frozenset[int], words: frozenset[int]) -> tuple[float, ...]:
         """For each component, the probability that exactly these of a text's words are kept."""
@@ -232,101 +190,71 @@ LEAST_COUNT = 0.02
 _UNSEEN_LETTERS = 1000.0  # so many letters outside the vocabulary share the probability of one
 
 
+class FeatureRows(NamedTuple):
+    """The features of several values, end to end."""
+
+    starts: IntArray  # where those of each value begin, shape [values + 1]
+    names: NDArray[np.int32]  # index of each one's name
+    features: NDArray[np.int32]  # its number
+
+
 class Vocabulary:
     """The values of one attribute, by number: the counted ones, ascending, then others by first
     use.
 
-    In a loaded vocabulary, "" stands for counted values that were not used yet.
+    Features are numbered by their places in the tables, and others by first use. In a loaded
+    vocabulary, "" stands for counted values that were not used yet.
     """
 
-    counts: dict[str, float]  # at least `LEAST_COUNT`; empty if taken up
     values: list[str]
-    base: list[float]  # probability by number
-    features: list[tuple[tuple[int, int], ...]]  # of each value: (index of its name, its number)
-    words: list[frozenset[int]]  # of titles, the features that are words
-    mass: list[float]  # by feature, base probability of all counted values that have it
+    base: array[float]  # probability by number
+    mass: array[float]  # by feature, base probability of all counted values that have it
     titles: Titles | None  # the counted values by their words
-    _names: dict[str, int]
-    _number: dict[str, int]
-    _spelling: array[float]
-    _flat: tuple[NDArray[np.int32], NDArray[np.int32]]
-    _pairs: list[tuple[int, int]]
+    _counts: FloatArray  # of counted values, at least `LEAST_COUNT`; empty if loaded
+    _spelling: FloatArray
+    _rows: FeatureRows  # of counted values; empty if loaded
 
     def __init__(self, kind: Kind, counts: Mapping[str, float]) -> None:
-        self.counts = dict(sorted(counts.items()))
-        letters = Counter(chain.from_iterable(self.counts))
-        self._begin(kind, _totals(letters, self.counts), _NO_TABLES)
-        self.values = list(self.counts)
-        self._number = {value: number for number, value in enumerate(self.values)}
-        self.features = list(map(self._numbered, self.values))
-        if kind == "title":
-            self.words = list(map(self._words_among, self.features))
-        self._spelling = array("d", map(self._spelled, self.values))
-        self.base = list(map(self._counted_base, self.counts.values(), self._spelling))
-        sizes = np.fromiter(map(len, self.features), np.int32, len(self.features))
-        numbers = (number for of_value in self.features for _, number in of_value)
-        self._flat = np.fromiter(numbers, np.int32, int(sizes.sum())), sizes
-        self.mass = self._masses()
-        if kind == "title":
-            word = self._names["word"]
-            for (index, key), feature in self._feature_number.items():
-                if index == word and has_digit(key):
-                    self._digits.add(feature)
-            self.titles = Titles(self.base, self._digits, self._holding)
-            self.titles.count(self.words)
+        values = sorted(counts)
+        self._counts = np.fromiter(map(counts.__getitem__, values), np.float64, len(values))
+        self._begin(kind, _totals(_letters_of(values), self._counts), values)
+        self._spelling = self._spelled(values)
+        found = features_of_each(kind, values, self._beginnings)
+        features, numbers = np.unique(found.digests, return_inverse=True)
+        self._rows = FeatureRows(found.starts, found.names, numbers.ravel().astype(np.int32))
+        digests = digests_of(values)
+        order = np.argsort(digests, kind="stable")
+        titles = self._holders(len(features)) if kind == "title" else (_NO_STARTS, _NO_NUMBERS)
+        self._weigh(Places(digests[order]), order.astype(np.int32), Places(features), *titles)
 
-    def recounted(self, counts: Mapping[str, float]) -> Self:
-        """The same values with other counts."""
-        vocabulary, n = type(self).__new__(type(self)), self._n_counted
+    def recounted(self, counts: FloatArray) -> Self:
+        """The same values with other counts, by number."""
+        vocabulary, n, tables = type(self).__new__(type(self)), self._n_counted, self._tables
         assert len(counts) == n
-        vocabulary.counts = {value: counts[value] for value in self.counts}
-        vocabulary._begin(self.kind, _totals(self._totals.letters, vocabulary.counts), _NO_TABLES)
-        vocabulary.values, vocabulary.features = self.values[:n], self.features[:n]
-        vocabulary.words = self.words[:n]
-        vocabulary._number = {value: number for number, value in enumerate(vocabulary.values)}
-        vocabulary._feature_number = self._counted_features()
-        vocabulary._place = [-1] * len(vocabulary._feature_number)
-        vocabulary._pairs = self._pairs[: len(vocabulary._feature_number)]
+        vocabulary._counts = counts
+        vocabulary._begin(self.kind, _totals(self._totals.letters, counts), self.values[:n])
         # letters are counted by value, so that spellings stay as probable
-        vocabulary._spelling = self._spelling
-        counted = vocabulary.counts.values()
-        vocabulary.base = list(map(vocabulary._counted_base, counted, self._spelling))
-        vocabulary._flat = self._flat
-        vocabulary.mass = vocabulary._masses()
-        if self.titles is not None:
-            vocabulary._digits = {*self._digits}
-            vocabulary.titles = Titles(
-                vocabulary.base, vocabulary._digits, vocabulary._holding, self.titles.holders
-            )
+        vocabulary._spelling, vocabulary._rows = self._spelling, self._rows
+        places = tables.values, tables.number, tables.features, tables.starts, tables.holders
+        vocabulary._weigh(*places)
+        if vocabulary.titles is not None and self.titles is not None:
+            vocabulary.titles.holders = self.titles.holders
         return vocabulary
 
     @classmethod
     def load(cls, kind: Kind, kept: LearnedState, whose: str) -> Self:
         """The vocabulary saved in this state; a ModelError, which names it `whose`, if damaged."""
         vocabulary = cls.__new__(cls)
-        vocabulary.counts = {}
+        vocabulary._counts = vocabulary._spelling = np.zeros(0)
         totals, tables = _read_kept(kept, kind == "title", whose)
-        vocabulary._begin(kind, totals, tables)
-        n = totals.values
-        vocabulary.values, vocabulary.features = [""] * n, [()] * n
-        vocabulary.base = tables.base.tolist()
-        if kind == "title":
-            vocabulary.words = [frozenset()] * n
-            vocabulary.titles = Titles(vocabulary.base, vocabulary._digits, vocabulary._holding)
+        vocabulary._rows = FeatureRows(starts_of([]), _NO_NUMBERS, _NO_NUMBERS)
+        vocabulary._begin(kind, totals, [""] * totals.values)
+        vocabulary._use(tables)
         return vocabulary
 
     def dump(self) -> LearnedState:
         """The learned state of the counted values."""
         totals, tables = self._totals, self._tables
-        if tables is _NO_TABLES:
-            n = self._n_counted
-            number = self._counted_features()
-            mass = {feature: self.mass[i] for feature, i in number.items()}
-            holders = None
-            if self.titles is not None:
-                by_word = self.titles.holders
-                holders = {f: by_word[i] for f, i in number.items() if i in by_word}
-            tables = VocabularyTables.of(self.values[:n], self.base[:n], mass, holders)
         letters = sorted(totals.letters.items())
         return LearnedState(
             {"observed": totals.observed, "discounted": totals.discounted},
@@ -343,21 +271,15 @@ class Vocabulary:
             },
         )
 
-    def _begin(self, kind: Kind, totals: VocabularyTotals, tables: VocabularyTables) -> None:
-        self.kind, self._totals, self._tables = kind, totals, tables
-        self.values = []
-        self.base = []
-        self.features = []
-        self.words = []
-        self.mass = []
+    def _begin(self, kind: Kind, totals: VocabularyTotals, values: list[str]) -> None:
+        self.kind, self._totals, self.values = kind, totals, values
         self.titles = None
-        self._number = {}
-        self._spelling, self._flat = array("d"), (np.zeros(0, np.int32), np.zeros(0, np.int32))
-        self._pairs = []
-        self._feature_number: dict[tuple[int, str], int] = {}
-        self._place: list[int] = []
+        self._number: dict[str, int] = {}  # of values that are not counted
+        self._feature_number: dict[int, int] = {}  # of features that no counted value has
+        self._features: dict[int, tuple[tuple[int, int], ...]] = {}
+        self._words: dict[int, frozenset[int]] = {}
         self._digits: set[int] = set()
-        self._names = {name: index for index, name in enumerate(feature_names(kind))}
+        self._beginnings = [f"{index}\0" for index in range(len(feature_names(kind)))]
         self._n_counted, letters = totals.values, totals.letters
         ends = max(totals.values, 1)
         total = sum(letters.values()) + ends + 1
@@ -370,102 +292,170 @@ class Vocabulary:
         self.alphabet = max(len(self.letters), 2)
         self._unseen = (totals.discounted + 1) / (totals.observed + 1)
 
+    def _weigh(
+        self,
+        values: Places,
+        number: NDArray[np.int32],
+        features: Places,
+        starts: IntArray,
+        holders: NDArray[np.int32],
+    ) -> None:
+        """Compute base probabilities and masses from the counts."""
+        counts, rows = self._counts, self._rows
+        seen = (counts - np.minimum(counts, 1.0) * _DISCOUNT) / (self._totals.observed + 1)
+        base = seen + self._unseen * self._spelling
+        weights = base.repeat(np.diff(rows.starts))
+        mass = np.bincount(rows.features, weights, len(features)).astype(np.float64)
+        self._use(VocabularyTables(values, number, base, features, mass, starts, holders))
+
+    def _use(self, tables: VocabularyTables) -> None:
+        self._tables = tables
+        self.base = array("d", tables.base.tobytes())
+        self.mass = array("d", tables.mass.tobytes())
+        if self.kind == "title":
+            self.titles = Titles(self.base, self._digits, self._holding)
+
+    def _holders(self, features: int) -> tuple[IntArray, NDArray[np.int32]]:
+        """For each feature of counted titles that is a word, the titles that have it."""
+        starts, names, numbers = self._rows
+        is_word = names == feature_names(self.kind).index("word")
+        owners = np.arange(len(starts) - 1, dtype=np.int32).repeat(np.diff(starts))[is_word]
+        words = numbers[is_word]
+        order = np.argsort(words, kind="stable")
+        return starts_of(np.bincount(words, minlength=features)), owners[order]
+
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def counts(self) -> dict[str, float]:
+        """The counts of the counted values; empty in a loaded vocabulary."""
+        return dict(zip(self.values, self._counts.tolist(), strict=False))
+
+    @property
+    def counted_counts(self) -> FloatArray:
+        """The counts of the counted values by number; empty in a loaded vocabulary."""
+        return self._counts
+
     def number(self, value: str) -> int:
         """The number of a normalised value; a new value gets the next number."""
-        number = self._number.get(value)
-        if number is None:
-            number = self._number[value] = self._add(value)
-        return number
+        return int(self.numbers((value,))[0])
+
+    def numbers(self, values: Sequence[str]) -> IntArray:
+        """The numbers of normalised values; new values get the next ones."""
+        tables = self._tables
+        places = tables.values.of_digests(digests_of(values))
+        out = places
+        if self._n_counted:
+            out = np.where(places >= 0, tables.number[places], -1)
+        for k in np.flatnonzero(places < 0).tolist():
+            value = values[k]
+            number = self._number.setdefault(value, len(self.values))
+            if number == len(self.values):
+                self.values.append(value)
+                self.base.append((1 - _DISCOUNT) / (self._totals.observed + 1))
+            out[k] = number
+        if not len(self._counts):
+            for number, value in zip(out.tolist(), values, strict=True):
+                self.values[number] = value
+        return np.asarray(out, dtype=np.int64)
 
     def counted(self, number: int) -> bool:
         """Whether a value was counted, not merely numbered."""
         return number < self._n_counted
 
-    def _add(self, value: str) -> int:
-        """Compute the facts about a value on its first use; returns its number."""
-        features = self._numbered(value)
-        place = self._tables.values.of(value)
-        if place >= 0:
-            number = int(self._tables.number[place])
-            self.values[number], self.features[number] = value, features
-            if self.kind == "title":
-                self.words[number] = self._words_among(features)
-            return number
-        self.values.append(value)
-        self.base.append(self._base(value))
-        self.features.append(features)
-        if self.kind == "title":
-            self.words.append(self._words_among(features))
-        return len(self.values) - 1
+    def rows(self, numbers: Sequence[int]) -> FeatureRows:
+        """The features of values by number."""
+        of, rows = np.array(numbers, np.int64), self._rows
+        known = of < len(rows.starts) - 1
+        if known.all():
+            places, _ = spread(rows.starts, of)
+            sizes = np.diff(rows.starts)[of]
+            return FeatureRows(starts_of(sizes), rows.names[places], rows.features[places])
+        others = np.flatnonzero(~known)
+        found = features_of_each(
+            self.kind, [self.values[numbers[k]] for k in others.tolist()], self._beginnings
+        )
+        numbered = self._features_numbered(found.digests)
+        if len(others) == len(of):
+            return FeatureRows(found.starts, found.names, numbered)
+        held = self.rows(of[known].tolist())
+        order = np.argsort(np.concatenate([np.flatnonzero(known), others]))
+        sizes = np.concatenate([np.diff(held.starts), np.diff(found.starts)])
+        places, _ = spread(starts_of(sizes), order)
+        return FeatureRows(
+            starts_of(sizes[order]),
+            np.concatenate([held.names, found.names])[places],
+            np.concatenate([held.features, numbered])[places],
+        )
 
-    def _words_among(self, features: tuple[tuple[int, int], ...]) -> frozenset[int]:
-        word = self._names["word"]
-        return frozenset(feature for name, feature in features if name == word)
+    def features(self, number: int) -> tuple[tuple[int, int], ...]:
+        """The features of a value: the index of each one's name, and its number."""
+        found = self._features.get(number)
+        if found is None:
+            _, names, numbers = self.rows((number,))
+            found = tuple(zip(names.tolist(), numbers.tolist(), strict=True))
+            self._features[number] = found
+        return found
 
-    def _base(self, value: str) -> float:
-        n = self.counts.get(value, 0.0)
-        if not n:
-            return (1 - _DISCOUNT) / (self._totals.observed + 1)
-        return self._counted_base(n, self._spelled(value))
+    def words(self, number: int) -> frozenset[int]:
+        """The features of a title that are words."""
+        found = self._words.get(number)
+        if found is None:
+            word = feature_names(self.kind).index("word")
+            numbers = [feature for name, feature in self.features(number) if name == word]
+            keys = features_of(self.kind, self.values[number]).get("word", ())
+            self._digits.update(
+                feature
+                for feature, key in zip(numbers, keys, strict=True)
+                if feature < len(self._tables.features) and has_digit(key)
+            )
+            found = self._words[number] = frozenset(numbers)
+        return found
 
-    def _counted_base(self, n: float, spelled: float) -> float:
-        seen = (n - min(n, 1.0) * _DISCOUNT) / (self._totals.observed + 1)
-        return seen + self._unseen * spelled
+    def _spelled(self, values: Sequence[str]) -> FloatArray:
+        """How probable the letters of each value are."""
+        out = np.empty(len(values))
+        letters = sorted(self._log_letter)
+        logs = np.array([self._log_letter[letter] for letter in letters])
+        points = np.array(list(map(ord, letters)), np.uint32)
+        for begin in range(0, len(values), _AT_ONCE):
+            starts, characters = characters_of(values[begin : begin + _AT_ONCE])
+            kernel_library().kb_spelled(
+                *(len(starts) - 1, address(starts), address(characters)),
+                *(len(letters), address(points), address(logs)),
+                *(self._log_other, self._log_end, -700.0, address(out[begin:])),
+            )
+        return out
 
-    def _spelled(self, value: str) -> float:
-        log_letter, other = self._log_letter, self._log_other
-        spelling = sum(log_letter.get(letter, other) for letter in value) + self._log_end
-        return math.exp(max(spelling, -700.0))
-
-    def _numbered(self, value: str) -> tuple[tuple[int, int], ...]:
-        out = []
-        for name, keys in features_of(self.kind, value).items():
-            index = self._names[name]
-            for key in keys:
-                number = self._feature_number.get((index, key))
-                number = self._number_of_new(index, key) if number is None else number
-                out.append(self._pairs[number])
-        return tuple(out)
-
-    def _number_of_new(self, index: int, key: str) -> int:
-        number = self._feature_number[index, key] = len(self._feature_number)
-        self._pairs.append((index, number))
-        place = self._tables.features.of(_feature_text(index, key))
-        self._place.append(place)
-        self.mass.append(float(self._tables.mass[place]) if place >= 0 else 0.0)
-        if (
-            place >= 0
-            and self.titles is not None
-            and index == self._names["word"]
-            and has_digit(key)
-        ):
-            self._digits.add(number)
-        return number
-
-    def _counted_features(self) -> dict[tuple[int, str], int]:
-        """The numbers of the features of counted values; others have no mass."""
-        return {feature: i for feature, i in self._feature_number.items() if self.mass[i]}
+    def _features_numbered(self, digests: IntArray) -> NDArray[np.int32]:
+        out = self._tables.features.of_digests(digests)
+        for k in np.flatnonzero(out < 0).tolist():
+            number = self._feature_number.setdefault(int(digests[k]), len(self.mass))
+            if number == len(self.mass):
+                self.mass.append(0.0)
+            out[k] = number
+        return out.astype(np.int32)
 
     def _holding(self, feature: int) -> list[int]:
-        """In a loaded vocabulary, the counted titles that have a word."""
-        place = self._place[feature]
-        return self._tables.holding(place) if place >= 0 else []
-
-    def _masses(self) -> list[float]:
-        """For each feature, the sum of base probabilities over the counted values that have it."""
-        numbers, sizes = self._flat
-        weights = np.repeat(np.array(self.base, np.float64), sizes)
-        summed = np.bincount(numbers, weights, len(self._feature_number))
-        masses: list[float] = summed.astype(np.float64).tolist()
-        return masses
+        """The counted titles that have a word."""
+        return self._tables.holding(feature) if feature < len(self._tables.features) else []
 
 
-def _totals(letters: Mapping[str, int], counts: Mapping[str, float]) -> VocabularyTotals:
-    discounts = (min(n, 1.0) * _DISCOUNT for n in counts.values())
-    return VocabularyTotals(letters, len(counts), float(sum(counts.values())), math.fsum(discounts))
+def _letters_of(values: Sequence[str]) -> dict[str, int]:
+    """How often each letter occurs in the values."""
+    counts = np.zeros(_LAST_LETTER + 1, np.int64)
+    for begin in range(0, len(values), _AT_ONCE):
+        _, characters = characters_of(values[begin : begin + _AT_ONCE])
+        found = np.bincount(characters)
+        counts[: len(found)] += found
+    letters = np.flatnonzero(counts)
+    return dict(zip(map(chr, letters.tolist()), counts[letters].tolist(), strict=True))
+
+
+def _totals(letters: Mapping[str, int], counts: FloatArray) -> VocabularyTotals:
+    discounts = math.fsum((np.minimum(counts, 1.0) * _DISCOUNT).tolist())
+    return VocabularyTotals(letters, len(counts), float(sum(counts.tolist())), discounts)
 
 
 Record: TypeAlias = tuple[tuple[int, int], ...]
@@ -476,25 +466,24 @@ class Encoder:
     """Encodes fragments as records; the index of an attribute is its place in the vocabularies."""
 
     def __init__(self, vocabularies: Mapping[str, Vocabulary]) -> None:
-        self._vocabularies = vocabularies
+        self._vocabularies = [*vocabularies.values()]
         self.attributes = tuple(vocabularies)
-        self._number: list[dict[tuple[str, ...], int | None]] = [{} for _ in vocabularies]
 
-    def encode(self, fragment: Fragment) -> Record:
-        """The record of a fragment, without attributes that have only blank values."""
-        out = []
+    def encode_all(self, fragments: Sequence[Fragment]) -> list[Record]:
+        """The records of fragments, without attributes that have only blank values."""
+        out: list[list[tuple[int, int]]] = [[] for _ in fragments]
         for index, attribute in enumerate(self.attributes):
-            raw = fragment.properties.get(attribute)
-            number = None if raw is None else self.number(index, raw)
-            if number is not None:
-                out.append((index, number))
-        return tuple(out)
+            said = [fragment.properties.get(attribute) for fragment in fragments]
+            different = list(dict.fromkeys(raw for raw in said if raw is not None))
+            number_of = dict(zip(different, self.numbers(index, different), strict=True))
+            for record, raw in zip(out, said, strict=True):
+                if raw is not None and (number := number_of[raw]) >= 0:
+                    record.append((index, number))
+        return list(map(tuple, out))
 
-    def number(self, index: int, raw: tuple[str, ...]) -> int | None:
-        """The number of an attribute's values; None if they are blank."""
-        numbers = self._number[index]
-        if raw not in numbers:
-            vocabulary = self._vocabularies[self.attributes[index]]
-            value = read_as(vocabulary.kind, stated(raw))
-            numbers[raw] = vocabulary.number(value) if value else None
-        return numbers[raw]
+    def numbers(self, index: int, said: Sequence[tuple[str, ...]]) -> list[int]:
+        """The numbers of values of an attribute, -1 for blank ones."""
+        vocabulary = self._vocabularies[index]
+        values = [read_as(vocabulary.kind, stated(raw)) for raw in said]
+        numbers = iter(vocabulary.numbers([value for value in values if value]).tolist())
+        return [next(numbers) if value else -1 for value in values]

@@ -1,0 +1,160 @@
+"""What fragments state as columns: each value once, and by fragment the numbers of its values.
+
+All values of an attribute count as one (`kinds.stated`), so a fragment has at most one of each. The
+values of an attribute are numbered in the order of the first fragment that states them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kbforge.contracts import Fragment, IntArray
+from kbforge.files.columns import Statements, statements_of
+from kbforge.kernel.binding import address, kernel_library
+from kbforge.numerics import starts_of
+from kbforge.texts.kinds import MOST_HOLDERS, Kind, read_as, relates, stated
+
+
+@dataclass(frozen=True, eq=False)
+class StatedValues:
+    """The values of fragments, in the order in which each states its attributes.
+
+    Attributes:
+        attributes: their names, by number.
+        values: of each attribute its values, by number; "" is stated by fragments that say nothing.
+        starts: where the statements of each fragment begin, shape [fragments + 1].
+        attribute: number of the attribute of each statement; int32.
+        value: number of its value, counted on from attribute to attribute; int32.
+
+    """
+
+    attributes: list[str]
+    values: list[list[str]]
+    starts: IntArray
+    attribute: NDArray[np.int32]
+    value: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, fragments: Sequence[Fragment]) -> StatedValues:
+        """The values that fragments state."""
+        said = statements_of(fragments)
+        starts, attribute, raw, texts = _joined(said)
+        known: list[dict[str, int]] = [{} for _ in said.attributes]
+        owner, number = np.zeros(len(texts), np.int32), np.zeros(len(texts), np.int32)
+        owner[raw] = attribute
+        first = np.full(len(texts), len(raw))
+        first[raw[::-1]] = np.arange(len(raw) - 1, -1, -1)
+        used = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(raw))]
+        numbers = [
+            (of := known[a]).setdefault(
+                stated((text,) if isinstance(text := texts[k], str) else text), len(of)
+            )
+            for k, a in zip(used.tolist(), owner[used].tolist(), strict=True)
+        ]
+        number[used] = numbers
+        values = [list(of) for of in known]
+        return cls(
+            said.attributes,
+            values,
+            starts,
+            attribute,
+            (starts_of(list(map(len, values)))[attribute] + number[raw]).astype(np.int32),
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @cached_property
+    def begins(self) -> IntArray:
+        """Where the numbers of each attribute's values begin, shape [attributes + 1]."""
+        return starts_of(list(map(len, self.values)))
+
+    def often(self, chosen: NDArray[np.bool_] | None = None) -> list[IntArray]:
+        """Of each attribute, how many fragments state each value; of chosen ones, or of all."""
+        value = self.value
+        if chosen is not None:
+            value = value[chosen.repeat(np.diff(self.starts))]
+        counts = np.bincount(value, minlength=self.begins[-1])
+        return [counts[begin:end] for begin, end in pairwise(self.begins.tolist())]
+
+    def counts(self, attributes: Container[str] = ()) -> dict[str, Counter[str]]:
+        """By attribute (by default all), how many fragments state each value, including ""."""
+        return {
+            attribute: Counter(dict(zip(values, often.tolist(), strict=True)))
+            for attribute, values, often in zip(
+                self.attributes, self.values, self.often(), strict=True
+            )
+            if not attributes or attribute in attributes
+        }
+
+    def read(self, kinds: Mapping[str, Kind]) -> StatedValues:
+        """The same, read as of these kinds; other attributes say nothing."""
+        values, parts = [], []
+        begin = 0
+        for attribute, of in zip(self.attributes, self.values, strict=True):
+            kind, known = kinds.get(attribute, "nothing"), dict[str, int]()
+            numbers = [known.setdefault(read_as(kind, value), len(known)) for value in of]
+            parts.append(begin + np.array(numbers, np.int32))
+            values.append([*known])
+            begin += len(known)
+        numbered = np.concatenate([np.zeros(0, np.int32), *parts])
+        return StatedValues(
+            self.attributes, values, self.starts, self.attribute, numbered[self.value]
+        )
+
+    def first_of_content(self) -> NDArray[np.bool_]:
+        """Which fragments are the first with their content, shape [fragments]."""
+        out = np.zeros(len(self), np.bool_)
+        arrays = address(self.starts), address(self.value), address(out)
+        kernel_library().kb_first_rows(len(self), *arrays)
+        return out
+
+    def related_records(self) -> list[dict[str, str]]:
+        """The records that share a value with few others, for `kinds.idle_attributes`."""
+        texts = [value for of in self.values for value in of]
+        often = np.bincount(self.value, minlength=len(texts))
+        drawn = np.zeros(len(texts), np.bool_)
+        for k in np.flatnonzero((often > 1) & (often <= MOST_HOLDERS)).tolist():
+            drawn[k] = relates(texts[k], int(often[k]), len(self))
+        rows = np.unique(np.searchsorted(self.starts, np.flatnonzero(drawn[self.value]), "right"))
+        return [
+            {
+                self.attributes[a]: texts[v]
+                for a, v in zip(self.attribute[of].tolist(), self.value[of].tolist(), strict=True)
+                if texts[v]
+            }
+            for row in (rows - 1).tolist()
+            for of in [slice(self.starts[row], self.starts[row + 1])]
+        ]
+
+
+def _joined(
+    said: Statements,
+) -> tuple[IntArray, NDArray[np.int32], IntArray, list[str | tuple[str, ...]]]:
+    """The statements with those of an attribute by one fragment as one.
+
+    Returns where those of each fragment begin, their attributes and values, and the values' texts.
+    """
+    n, starts = len(said.value), said.starts
+    new = np.ones(n, np.bool_)
+    new[1:] = said.attribute[1:] != said.attribute[:-1]
+    new[starts[starts < n]] = True
+    texts: list[str | tuple[str, ...]] = [text for of in said.texts for text in of]
+    value = starts_of(list(map(len, said.texts)))[said.attribute] + said.value
+    begins = np.flatnonzero(new)
+    joined, sizes = value[begins], np.diff(begins, append=n)
+    several: dict[tuple[int, ...], int] = {}
+    for k in np.flatnonzero(sizes > 1).tolist():
+        of = tuple(value[begins[k] : begins[k] + sizes[k]].tolist())
+        place = several.setdefault(of, len(texts))
+        if place == len(texts):
+            texts.append(tuple(str(texts[one]) for one in of))
+        joined[k] = place
+    return starts_of(new)[starts], said.attribute[begins], joined, texts
