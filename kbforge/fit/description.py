@@ -85,9 +85,16 @@ class Descriptions:
         return len(self.name)
 
 
-def describe(fragments: Sequence[Fragment], file: FileCounts | None = None) -> Descriptions:
-    """The names and values of all fragments of a file, or of some with its counts."""
-    stated = statements_of(fragments)
+def describe(
+    fragments: Sequence[Fragment],
+    file: FileCounts | None = None,
+    stated: Statements | None = None,
+) -> Descriptions:
+    """The names and values of all fragments of a file, or of some with its counts.
+
+    `stated` are the statements of the fragments, if known.
+    """
+    stated = stated or statements_of(fragments)
     n, attributes = len(fragments), _attributes_of(stated)
     if file is None:
         counts = dict(zip(stated.attributes, attributes.counts().tolist(), strict=True))

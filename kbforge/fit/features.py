@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, ReportedPairs
+from kbforge.files.columns import Statements
 from kbforge.fit.description import (
     NONE,
     UNREAD,
@@ -45,6 +46,7 @@ class ClusteringReport:
     changed: BoolArray | None = None
     """[fragments] Which are in changed subproblems, with the others only for comparison; None means
     all."""
+    stated: Statements | None = None  # by the fragments, if known
 
 
 def log_odds(probability: FloatArray) -> FloatArray:
@@ -472,6 +474,7 @@ class ConfidenceFeatures:
             reported.entities,
             context,
         )
+        self._stated = reported.stated
         predicted = context.predicted
         self._places = None if predicted is None else predicted.places(reported.fragments)
         self._odds = _odds(reported, context)
@@ -480,7 +483,8 @@ class ConfidenceFeatures:
     def _facts(self) -> Descriptions:
         """The names and values of the fragments; columns of pairs do not need them."""
         whole = self._context.whole
-        return describe(self._fragments, None if whole is None else whole.counted)
+        counted = None if whole is None else whole.counted
+        return describe(self._fragments, counted, self._stated)
 
     def entities(self, features: tuple[str, ...]) -> FloatArray:
         """Some columns of the entities, shape [entities, features]."""

@@ -48,6 +48,7 @@ from kbforge.contracts.entity import table_html
 from kbforge.errors import UsageError, counted, option, percent, quoted
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.files.arrow import ArrowTable
+from kbforge.files.columns import Statements, statements_of
 from kbforge.fit.authority import Authority, KnownEntities, entered
 from kbforge.fit.choices import PreparedRun, RunOptions, made_of, require_link
 from kbforge.fit.confidence import ConfidenceMap
@@ -263,7 +264,11 @@ class KnowledgeBase:
 
     @cached_property
     def _corpus(self) -> Corpus:
-        return Corpus.of(self.fragments)
+        return Corpus.of(self.fragments, self._stated)
+
+    @cached_property
+    def _stated(self) -> Statements:
+        return statements_of(self.fragments)
 
     @cached_property
     def _calibrated(self) -> dict[int, float] | None:
@@ -271,7 +276,8 @@ class KnowledgeBase:
         if self.confidence is None:
             return None
         entities = entity_probabilities([self.posterior])
-        sure = self.confidence.of_entities(ClusteringReport(self.fragments, entities))
+        report = ClusteringReport(self.fragments, entities, stated=self._stated)
+        sure = self.confidence.of_entities(report)
         return dict(zip(entities.firsts.tolist(), sure.tolist(), strict=True))
 
     def members(self) -> ArrowTable:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import CandidateIndex, Fragment, LearnedState, Likelihood
 from kbforge.errors import KBForgeError, ModelError, OtherModelError, UsageError, option, quoted
+from kbforge.files.columns import statements_of
 from kbforge.fit.authority import with_known
 from kbforge.fit.choices import (
     Models,
@@ -81,7 +82,7 @@ def freeze(
         "pairs": None if pairs is None else _learned(pairs, fragments),
         "confidence": None if confidence is None else dump_map(confidence),
         "seen": LearnedState(arrays={"seen": drift.seen}),
-        "words": LearnedState(arrays={"words": Words.of(fragments).bits}),
+        "words": LearnedState(arrays={"words": Words.of(statements_of(fragments)).bits}),
     }
     rows = {role: kept_row(state) for role, state in states.items() if state is not None}
     facts = {

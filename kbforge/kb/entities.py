@@ -23,11 +23,11 @@ import functools
 import hashlib
 import heapq
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -40,8 +40,11 @@ from kbforge.contracts import (
     Posterior,
     Provenance,
     Subproblem,
+    Subproblems,
     Value,
 )
+from kbforge.evaluation.reliability import members_of
+from kbforge.files.columns import Statements, statements_of
 from kbforge.kb.spelling import Words, best_of
 
 MOST_ALTERNATIVES = 3
@@ -70,9 +73,9 @@ class Corpus:
     words: Words | None = None
 
     @classmethod
-    def of(cls, fragments: Sequence[Fragment]) -> Corpus:
-        """The facts about these fragments."""
-        return cls(columns_of(fragments), Words.of(fragments))
+    def of(cls, fragments: Sequence[Fragment], stated: Statements | None = None) -> Corpus:
+        """The facts about these fragments; `stated` are their statements, if known."""
+        return cls(columns_of(fragments), Words.of(stated or statements_of(fragments)))
 
 
 _NO_CORPUS = Corpus()
@@ -137,10 +140,11 @@ def assemble_subproblem(
 
     `fragments` are by the subproblem's numbers; `id_of` returns each cluster's id.
     """
-    beliefs = _Beliefs(subproblem)
+    least = -1.0 if most_alternatives is None else _LEAST_PROBABILITY
+    certain = len(subproblem.particles) == 1 and subproblem.estimate is None
+    beliefs = None if certain else _Beliefs(subproblem)
     for cluster in sorted(subproblem.clusters):
-        least = -1.0 if most_alternatives is None else _LEAST_PROBABILITY
-        reported, rivals = beliefs.about(cluster, least)
+        reported, rivals = (1.0, []) if beliefs is None else beliefs.about(cluster, least)
         kept = _fitting(fragments, rivals) if most_alternatives is None else rivals
         kept = kept[:most_alternatives]
         sure = None if calibrated is None else calibrated[cluster[0]]
@@ -175,15 +179,12 @@ def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
 
 def _check_partition(posterior: Posterior) -> None:
     n = posterior.n_fragments
-    seen, held, inside = bytearray(n), 0, True
-    for cluster in chain.from_iterable(posterior.estimates()):
-        held += len(cluster)
-        for fragment in cluster:
-            if 0 <= fragment < n:
-                seen[fragment] = 1
-            else:
-                inside = False
-    if not inside or held != n or seen.count(1) != n:
+    found = posterior.subproblems
+    if isinstance(found, Subproblems):
+        members = found.estimate().members
+    else:
+        members = members_of(posterior.clusters())[1]
+    if not np.array_equal(np.sort(members), np.arange(n)):
         raise AssertionError("the clusterer's point estimate is not a partition of the fragments")
 
 
@@ -309,8 +310,7 @@ def _described(
         if len(values) > 1:
             best = parts.get(attribute)
             if best is None:
-                counts = {value.value: len(value.fragments) for value in values}
-                best = best_of(counts, words=corpus.words)
+                best = _best_of(values, corpus.words)
             values.sort(key=lambda value: value.value != best)
     properties = {attribute: tuple(values) for attribute, values in stated.items()}
     return " ".join(parts.values()) if parts else None, properties
@@ -319,23 +319,21 @@ def _described(
 def _stated(fragments: Sequence[Fragment], columns: Mapping[str, int]) -> dict[str, list[Value]]:
     """Attribute -> distinct values, the most stated first, then by code point."""
     stated: dict[str, dict[str, list[str]]] = {}
-    orders: dict[tuple[str, ...], None] = {}
     for fragment in fragments:
-        orders[tuple(fragment.properties)] = None
         name = fragment.id
         for attribute, values in fragment.properties.items():
             by_value = stated.get(attribute)
             if by_value is None:
-                by_value = stated[attribute] = {}
-            for value in values if len(values) == 1 else dict.fromkeys(values):
-                ids = by_value.get(value)
-                if ids is None:
-                    by_value[value] = [name]
-                else:
-                    ids.append(name)
+                by_value = stated[attribute] = defaultdict(list)
+            if len(values) == 1:
+                by_value[values[0]].append(name)
+            else:
+                for value in dict.fromkeys(values):
+                    by_value[value].append(name)
     order = tuple(sorted(stated.keys() & columns.keys(), key=columns.__getitem__))
     if len(order) < len(stated):
-        order = merged_order((order, *orders) if order else tuple(orders))
+        orders = tuple(dict.fromkeys(tuple(fragment.properties) for fragment in fragments))
+        order = merged_order((order, *orders) if order else orders)
     return {attribute: _ranked(stated[attribute]) for attribute in order}
 
 
@@ -351,8 +349,7 @@ def _name_of(
 ) -> dict[str, str]:
     """The best name, as parts by attribute."""
     if len(naming) < 2:
-        counts = {a: {v.value: len(v.fragments) for v in properties[a]} for a in naming}
-        return {attribute: best_of(stated, words=words) for attribute, stated in counts.items()}
+        return {attribute: _best_of(properties[attribute], words) for attribute in naming}
     of_fragment: dict[str, dict[str, str]] = {}
     for attribute in properties:
         for value in properties[attribute] if attribute in naming else ():
@@ -365,6 +362,13 @@ def _name_of(
         joined[" ".join(text for _, text in parts)] += count
     full = {name for name, parts in named.items() if len(parts) > 1}
     return dict(named[best_of(joined, full or None, words)])
+
+
+def _best_of(values: Sequence[Value], words: Words | None) -> str:
+    """The best of one or more values."""
+    if len(values) == 1:
+        return values[0].value
+    return best_of({value.value: len(value.fragments) for value in values}, words=words)
 
 
 def naming(attributes: Sequence[str]) -> set[str]:

@@ -35,14 +35,16 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import Fragment
+from kbforge.files.columns import Statements
+from kbforge.numerics import spread, starts_of
 
 MOST = 32
 CHARACTERS = 128
@@ -51,11 +53,13 @@ _SHARED = 0.5
 _LONG = 1_000
 _LEAST_BITS, _MOST_BITS = 1 << 12, 1 << 23
 _SPARSE = 32  # bits a word
+_AT_ONCE = 1 << 16  # fragments whose words are counted at one time
 _DIGITS = 9  # sums differ in their last bits
 
 _NUMBER = re.compile(r"[+-]?\d*[.,]?\d+")
 _DIGIT = re.compile(r"[0-9]")
 _SILENT = re.compile(r"['’`´.]")
+_SILENT_ASCII = b"'`."
 _LETTERS = re.compile(r"\b(\w) (?=\w\b)")
 
 
@@ -70,26 +74,28 @@ class Words:
         self.bits = bits
 
     @classmethod
-    def of(cls, fragments: Iterable[Fragment]) -> Words:
+    def of(cls, stated: Statements) -> Words:
         """The words of a file."""
-        once, again = bytearray(_MOST_BITS // 8), bytearray(_MOST_BITS // 8)
-        for fragment in fragments:
-            found = {
-                place
-                for values in fragment.properties.values()
-                for value in values
-                for place in _places(value)
-            }
-            for place in found:
-                byte, bit = place >> 3, 1 << (place & 7)
-                again[byte] |= once[byte] & bit
-                once[byte] |= bit
-        several = np.frombuffer(again, np.uint8)
-        n_words = int(np.unpackbits(several).sum())
-        while len(several) > _LEAST_BITS // 8 and _SPARSE * n_words <= 4 * len(several):
-            half = len(several) // 2
-            several = several[:half] | several[half:]
-        return cls(several)
+        found = [_places(text) for texts in stated.texts for text in texts]
+        starts, held = starts_of(list(map(len, found))), np.array([*chain(*found)], np.int64)
+        del found
+        base = starts_of(list(map(len, stated.texts)))
+        several = np.zeros(_MOST_BITS, np.uint8)  # how many fragments have the word, up to 2
+        for first in range(0, len(stated.starts) - 1, _AT_ONCE):
+            ends = stated.starts[first : first + _AT_ONCE + 1]
+            some = slice(ends[0], ends[-1])
+            text = base[stated.attribute[some]] + stated.value[some]
+            at, number = spread(starts, text)
+            fragment = np.repeat(np.arange(len(ends) - 1), np.diff(ends))[number]
+            keys = np.unique(fragment * _MOST_BITS + held[at])
+            place, count = np.unique(keys % _MOST_BITS, return_counts=True)
+            several[place] = np.minimum(several[place] + count, 2)
+        bits = np.packbits(several == 2, bitorder="little")
+        n_words = int((several == 2).sum())
+        while len(bits) > _LEAST_BITS // 8 and _SPARSE * n_words <= 4 * len(bits):
+            half = len(bits) // 2
+            bits = bits[:half] | bits[half:]
+        return cls(bits)
 
     def rare(self, text: str) -> int:
         """The number of words in a text that no other fragment has."""
@@ -118,11 +124,12 @@ def best_of(
         return next(iter(stated))
     values = {text: value_of(text) for text in stated}
     turned = {text: value_of(found) for text in stated if (found := _turned(text)) is not None}
-    others = {value for text, value in values.items() if text not in turned}
-    for text in list(turned):
-        if turned[text] not in others and values[text] in others:
-            del turned[text]
-    values |= turned
+    if turned:
+        others = {value for text, value in values.items() if text not in turned}
+        for text in list(turned):
+            if turned[text] not in others and values[text] in others:
+                del turned[text]
+        values |= turned
     weights, allowed = dict[str, int](), dict[str, list[str]]()
     for text, count in stated.items():
         value = values[text]
@@ -138,6 +145,8 @@ def best_of(
         fewest = min(rare.values())
         best = [value for value in best if rare[value] == fewest]
     texts = [text for value in best for text in allowed[value]]
+    if len(texts) == 1:
+        return texts[0]
     is_written = any(" " in text and _has_both_cases(text) for text in texts)
 
     def rank(text: str) -> tuple[Any, ...]:
@@ -169,19 +178,18 @@ def value_of(text: str) -> str:
     plain = _plain(text)
     if plain[-1:].isdecimal() and _NUMBER.fullmatch(plain):
         return plain
-    is_ascii = plain.isascii()
-    if is_ascii:
-        words = plain.translate(_ASCII).split()
+    if plain.isascii():
+        words = plain.encode().translate(_WORDS, _SILENT_ASCII).decode().split()
+        joined = "".join(words)
+        if joined.isalpha() and min(map(len, words)) > 1:
+            return " ".join(words)
+        has_digit = not joined.isalpha()
     else:
         words = "".join(map(_of_word, _SILENT.sub("", plain))).split()
+        joined, has_digit = "".join(words), any(map(str.isdigit, plain))
     if not words:
         return text
-    if _has_digit(plain):
-        return "".join(words)
-    value = " ".join(words)
-    if is_ascii and min(map(len, words)) > 1:
-        return value
-    return _LETTERS.sub(r"\1", value)  # "s. a." is "sa"
+    return joined if has_digit else _LETTERS.sub(r"\1", " ".join(words))  # "s. a." is "sa"
 
 
 def _has_digit(text: str) -> bool:
@@ -192,8 +200,10 @@ def _has_digit(text: str) -> bool:
 
 def _turned(text: str) -> str | None:
     """Turn "B, A" into "A B"; None without such a comma or with digits."""
-    last, comma, first = text.partition(",")
-    if not comma or "," in first or not last.strip() or not first.strip():
+    if "," not in text:
+        return None
+    last, _, first = text.partition(",")
+    if "," in first or not last.strip() or not first.strip():
         return None
     return None if _has_digit(text) else f"{first.strip()} {last.strip()}"
 
@@ -234,12 +244,8 @@ def _of_word(character: str) -> str:
     return character if is_part else " "
 
 
-_ASCII = {
-    code: None if _SILENT.match(chr(code)) else _of_word(chr(code))
-    for code in range(128)
-    if not chr(code).isalnum()
-}
-"""What `_SILENT` and `_of_word` make of the other characters of ASCII."""
+_WORDS = "".join(map(_of_word, map(chr, range(128)))).encode() + bytes(range(128, 256))
+"""The table of `_of_word` for ASCII."""
 
 
 def _accents(text: str) -> int:
@@ -258,6 +264,7 @@ def _has_both_cases(text: str) -> bool:
 
 def _nearest(values: Sequence[str], weights: Mapping[str, int]) -> list[str]:
     """The values, among equally frequent ones, that are nearest to all spellings."""
+    from rapidfuzz.distance import OSA  # .1 s to import
 
     def first(some: Collection[str]) -> list[str]:
         """The `MOST` most stated spellings; a checksum breaks ties."""
@@ -272,7 +279,7 @@ def _nearest(values: Sequence[str], weights: Mapping[str, int]) -> list[str]:
     def nearness(spelling: str, value: str) -> float:
         if spelling == value:
             return 1.0
-        return _nearness(cut[spelling], cut[value], words[spelling], words[value])
+        return _nearness(cut[spelling], cut[value], words[spelling], words[value], OSA.distance)
 
     spellings, near = first(weights), dict[str, float]()
     for value in first(values):
@@ -282,14 +289,18 @@ def _nearest(values: Sequence[str], weights: Mapping[str, int]) -> list[str]:
     return [value for value in near if near[value] == nearest]
 
 
-def _nearness(spelling: str, value: str, words: set[str], others: set[str]) -> float:
+def _nearness(
+    spelling: str,
+    value: str,
+    words: set[str],
+    others: set[str],
+    distance: Callable[[str, str], int],
+) -> float:
     """The similarity of two values, by their first characters and words."""
-    from rapidfuzz.distance import OSA  # .1 s to import
-
     if _abbreviates(spelling, value):
         return 1.0
     longer = max(len(spelling), len(value))
-    alike = 1 - _SLIP * OSA.distance(spelling, value) / longer
+    alike = 1 - _SLIP * distance(spelling, value) / longer
     shared = sum(map(len, words & others)) if len(words) + len(others) > 2 else 0
     return max(0.0, alike, _SHARED * shared / longer)
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
+from kbforge.files.columns import statements_of
 from kbforge.kb.spelling import Words, best_of, value_of
 
 BEST = {
@@ -109,6 +110,10 @@ def test_the_time_is_linear_in_the_spellings():
     assert best_of(dict.fromkeys(texts, 1)) == best
 
 
+def words_of(fragments):
+    return Words.of(statements_of(fragments))
+
+
 def test_words_of_several_fragments_are_not_rare():
     """Whatever the size of the table; hardly any other word passes for one."""
     rng = random.Random(2)
@@ -116,18 +121,18 @@ def test_words_of_several_fragments_are_not_rare():
     frequent, once = words[:1_000], words[1_000:]
     texts = [f"{rng.choice(frequent)} {word}" for word in once]
     several = {word for word, n in Counter(text.split()[0] for text in texts).items() if n > 1}
-    found = Words.of(Fragment(str(at), {"name": (text,)}) for at, text in enumerate(texts))
+    found = words_of([Fragment(str(at), {"name": (text,)}) for at, text in enumerate(texts)])
     assert sum(map(found.rare, several)) == 0
     assert sum(map(found.rare, once)) > 0.95 * len(once)
     assert len(found.bits) < 10_000
-    again = Words.of(Fragment(str(at), {"name": (text,)}) for at, text in enumerate(texts[::-1]))
+    again = words_of([Fragment(str(at), {"name": (text,)}) for at, text in enumerate(texts[::-1])])
     assert (again.bits == found.bits).all()
 
 
 def test_a_word_that_one_fragment_repeats_is_rare():
     twice = Fragment("0", {"name": ("Ruth Maosn",), "alias": ("MAOSN, R.",)})
     other = Fragment("1", {"name": ("Ruth Cole",), "email": ("maosn@post.example",)})
-    words = Words.of([twice, other])
+    words = words_of([twice, other])
     assert (words.rare("Ruth Maosn"), words.rare("Rúth"), words.rare("17 Ruth Lane")) == (1, 0, 0)
 
 
