@@ -117,7 +117,7 @@ def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample:
     order = by_digest(fragments)
     keys = keys_of_each([fragments[i] for i in order[:PART]], index)
     wanted = chain.from_iterable(keys)
-    holders = holders_of(wanted, (fragments[i] for i in order), index, _MOST_SHARING)
+    holders = holders_of(wanted, fragments, order, index, _MOST_SHARING)
 
     def relatives(seed: int) -> Iterator[int]:
         shared: defaultdict[int, float] = defaultdict(float)

@@ -74,8 +74,10 @@ from kbforge.fit.hypotheses import (
 from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer, with_biases
 from kbforge.indexes.selective import Sample, Selective
 from kbforge.models.bundle import bundles_read_once, is_name, make_likelihood, require_device
+from kbforge.texts.statements import values_read_once
 
 
+@values_read_once()
 def prepare(
     fragments: Sequence[Fragment],
     choices: RunOptions,

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_int64
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -123,11 +123,29 @@ class CompiledKeys:
         keys = [self._keys_of_values(attribute, [*said]) for attribute, said in new.items()]
         numbers = np.fromiter(chain.from_iterable(said.values() for said in new.values()), np.int64)
         order = np.argsort(numbers)
-        arrays = (
-            *_in_order([of.starts for of in keys], [of.singles for of in keys], order),
-            *_in_order([of.paired_starts for of in keys], [of.paired for of in keys], order),
+        self.tell(
+            ValueKeys(
+                *_in_order([of.starts for of in keys], [of.singles for of in keys], order),
+                *_in_order([of.paired_starts for of in keys], [of.paired for of in keys], order),
+            )
         )
-        self._kernel.kb_keys_values(self._handle, len(order), *map(address, arrays))
+
+    def tell(self, keys: ValueKeys) -> None:
+        """Give the kernel the keys of more values."""
+        arrays = [address(array) for array in keys]
+        self._kernel.kb_keys_values(self._handle, len(keys.starts) - 1, *arrays)
+
+    def holders(
+        self, said: StatedValues, ranks: NDArray[np.int32], wanted: IntArray, most: int
+    ) -> tuple[IntArray, IntArray]:
+        """See `Selective.holders`; the values told are those of `said`, attributes have ranks."""
+        starts, places = POINTER(c_int64)(), POINTER(c_int64)()
+        n = self._kernel.kb_keys_holders(
+            *(self._handle, len(said)),
+            *(address(said.starts), *map(address, (said.attribute, said.value, ranks))),
+            *(len(wanted), address(wanted), most, byref(starts), byref(places)),
+        )
+        return binding.ints(starts, len(wanted) + 1), binding.ints(places, n)
 
 
 def _in_order(
@@ -266,18 +284,39 @@ class Selective(HashedIndex):
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """See `kbforge.contracts.index`; composed in the kernel."""
         if self._made is None:
-            self._made = CompiledKeys(kernel_library(), self._keys_of_values, _MOST_KEYS)
+            self._made = CompiledKeys(kernel_library(), self._keys_of_said, _MOST_KEYS)
         said = [fragment.properties for fragment in fragments]
         if self.attributes:
             said = [dict(self._read(fragment)) for fragment in fragments]
         more = [self._keys_of_rules(f) if self.rules else () for f in fragments]
         return self._made.keys_of(said, more)
 
-    def _keys_of_values(self, attribute: str, said: Sequence[tuple[str, ...]]) -> ValueKeys:
+    def holders(
+        self, fragments: Sequence[Fragment], wanted: IntArray, most: int
+    ) -> tuple[IntArray, IntArray]:
+        """Which fragments have each of some distinct keys, without rules: the first `most` + 1.
+
+        Returns where those of each key begin, shape [keys + 1], and their places in the sequence.
+        """
+        assert not self.rules
+        kernel, said = kernel_library(), StatedValues.of(fragments)
+        made = CompiledKeys(kernel, self._keys_of_said, _MOST_KEYS)
+        names = [a for a in sorted(said.attributes) if not self.attributes or a in self.attributes]
+        read = said.read({name: self._kinds.get(name, "text") for name in names})
+        rank = {name: place for place, name in enumerate(names)}
+        for attribute, values in zip(read.attributes, read.values, strict=True):
+            made.tell(self._keys_of_values(attribute, values))
+        ranks = np.array([rank.get(name, -1) for name in read.attributes], np.int32)
+        return made.holders(read, ranks, wanted, most)
+
+    def _keys_of_said(self, attribute: str, said: Sequence[tuple[str, ...]]) -> ValueKeys:
+        kind = self._kinds.get(attribute, "text")
+        return self._keys_of_values(attribute, [read_as(kind, stated(one)) for one in said])
+
+    def _keys_of_values(self, attribute: str, values: Sequence[str]) -> ValueKeys:
         """The keys of values of an attribute: of each the value, and its features."""
         kind = self._kinds.get(attribute, "text")
         beginnings = _beginnings(attribute, kind)
-        values = [read_as(kind, stated(one)) for one in said]
         read = [value for value in values if value]
         found = features_of_each(kind, read, beginnings)
         kept = _is_read(kind, found)
@@ -380,7 +419,7 @@ def neighbourhoods(
     # as every seed fills the sample, there are no more than these
     keys = keys_of_each([fragments[i] for i in order[:most]], index)
     wanted = chain.from_iterable(keys)
-    holders = holders_of(wanted, (fragments[i] for i in order), index, MOST_RELATIVES)
+    holders = holders_of(wanted, fragments, order, index, MOST_RELATIVES)
 
     def relatives(seed: int) -> Iterable[int]:
         shared = (holders[key] for key in keys[seed])
@@ -397,43 +436,51 @@ def keys_of_each(fragments: Sequence[Fragment], index: CandidateIndex) -> list[l
 
 
 def holders_of(
-    keys: Iterable[int], fragments: Iterable[Fragment], index: CandidateIndex, most: int
+    keys: Iterable[int],
+    fragments: Sequence[Fragment],
+    order: Sequence[int],
+    index: CandidateIndex,
+    most: int,
 ) -> dict[int, list[int]]:
-    """For each key, the places of the fragments that have it, ascending; the first `most` + 1."""
+    """For each key, the places in the order of fragments that have it: `most` + 1 where it has
+    more."""
     wanted = np.unique(np.fromiter(keys, dtype=np.int64))
+    if isinstance(index, Selective) and not index.rules:
+        starts, holders = index.holders(fragments, wanted, most)
+    else:
+        starts, holders = _holders(fragments, wanted, index)
+    place = np.empty(len(fragments), np.int64)
+    place[list(order)] = np.arange(len(order))
+    places: list[int] = place[holders].tolist()
+    return {
+        key: places[begin : min(end, begin + most + 1)]
+        for key, (begin, end) in zip(wanted.tolist(), pairwise(starts.tolist()), strict=True)
+    }
+
+
+def _holders(
+    fragments: Sequence[Fragment], wanted: IntArray, index: CandidateIndex
+) -> tuple[IntArray, IntArray]:
+    """As `Selective.holders`, but all that have a key."""
     found, places = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for first, block in _blocks(fragments if len(wanted) else ()):
-        starts, flat = index.keys_of(block)
-        at = np.empty(len(flat), dtype=np.int64)
-        asked = len(wanted), address(wanted), len(flat), address(flat), address(at)
-        kernel_library().kb_places(*asked)
-        held = np.flatnonzero(at >= 0)
+    for first in range(0, len(fragments) if len(wanted) else 0, _AT_ONCE):
+        starts, flat = index.keys_of(fragments[first : first + _AT_ONCE])
+        at = np.minimum(np.searchsorted(wanted, flat), len(wanted) - 1)
+        held = np.flatnonzero(wanted[at] == flat)
         found.append(at[held])
         places.append(first + np.searchsorted(starts, held, side="right") - 1)
     by_key = np.concatenate(found)
     order = np.argsort(by_key, kind="stable")
-    of_key = np.split(
-        np.concatenate(places)[order], np.searchsorted(by_key[order], np.arange(1, len(wanted)))
-    )
-    return {
-        key: held[: most + 1].tolist() for key, held in zip(wanted.tolist(), of_key, strict=False)
-    }
-
-
-def _blocks(fragments: Iterable[Fragment]) -> Iterator[tuple[int, list[Fragment]]]:
-    """Fragments in blocks, each with the place of its first one."""
-    left, first = iter(fragments), 0
-    while block := list(islice(left, _AT_ONCE)):
-        yield first, block
-        first += len(block)
+    return starts_of(np.bincount(by_key, minlength=len(wanted))), np.concatenate(places)[order]
 
 
 def by_digest(
     fragments: Sequence[Fragment], digest: Callable[[Fragment], bytes] = digest_of_properties
 ) -> list[int]:
-    """The numbers of the fragments, by hash."""
-    digests = list(map(digest, fragments))
-    return sorted(range(len(fragments)), key=digests.__getitem__)
+    """The numbers of the fragments, by hash of eight bytes."""
+    digests = np.frombuffer(b"".join(map(digest, fragments)), dtype=">u8")
+    order: list[int] = np.argsort(digests.astype(np.uint64), kind="stable").tolist()
+    return order
 
 
 def drawn(

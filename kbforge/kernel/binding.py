@@ -203,9 +203,15 @@ _PROTOTYPES: dict[str, Prototype] = {
         c_int64,
         (c_void_p, c_int64, *4 * (c_void_p,), POINTER(_INTS), POINTER(_INTS)),
     ),
+    "kb_keys_holders": (
+        c_int64,
+        (
+            *(c_void_p, c_int64, *4 * (c_void_p,)),
+            *(c_int64, c_void_p, c_int64, POINTER(_INTS), POINTER(_INTS)),
+        ),
+    ),
     "kb_digests": (None, (c_int64, *3 * (c_void_p,))),
     "kb_text_features": (c_int64, (c_int64, *2 * (c_void_p,), c_int64, *6 * (c_void_p,))),
-    "kb_places": (None, (c_int64, c_void_p, c_int64, *2 * (c_void_p,))),
     "kb_spelled": (
         None,
         (c_int64, *2 * (c_void_p,), c_int64, *2 * (c_void_p,), *3 * (c_double,), c_void_p),

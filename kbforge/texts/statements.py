@@ -7,7 +7,9 @@ values of an attribute are numbered in the order of the first fragment that stat
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -19,7 +21,7 @@ from kbforge.contracts import Fragment, IntArray
 from kbforge.files.columns import Statements, statements_of
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.numerics import starts_of
-from kbforge.texts.kinds import MOST_HOLDERS, Kind, read_as, relates, stated
+from kbforge.texts.kinds import MOST_HOLDERS, Kind, read_as, read_otherwise, relates, stated
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,15 @@ class StatedValues:
     @classmethod
     def of(cls, fragments: Sequence[Fragment]) -> StatedValues:
         """The values that fragments state."""
+        kept = _kept.get()
+        if kept is None:
+            return cls._of(fragments)
+        if id(fragments) not in kept:
+            kept[id(fragments)] = fragments, cls._of(fragments)
+        return kept[id(fragments)][1]
+
+    @classmethod
+    def _of(cls, fragments: Sequence[Fragment]) -> StatedValues:
         said = statements_of(fragments)
         starts, attribute, raw, texts = _joined(said)
         known: list[dict[str, int]] = [{} for _ in said.attributes]
@@ -96,14 +107,16 @@ class StatedValues:
 
     def read(self, kinds: Mapping[str, Kind]) -> StatedValues:
         """The same, read as of these kinds; other attributes say nothing."""
-        values, parts = [], []
-        begin = 0
+        values, parts, begin = [], [], 0
         for attribute, of in zip(self.attributes, self.values, strict=True):
-            kind, known = kinds.get(attribute, "nothing"), dict[str, int]()
-            numbers = [known.setdefault(read_as(kind, value), len(known)) for value in of]
-            parts.append(begin + np.array(numbers, np.int32))
-            values.append([*known])
-            begin += len(known)
+            kind, texts, numbers = kinds.get(attribute, "nothing"), of, np.arange(len(of))
+            if read_otherwise({attribute: kind}):
+                known: dict[str, int] = {}
+                told = [known.setdefault(read_as(kind, value), len(known)) for value in of]
+                texts, numbers = [*known], np.array(told, np.int64)
+            parts.append((begin + numbers).astype(np.int32))
+            values.append(texts)
+            begin += len(texts)
         numbered = np.concatenate([np.zeros(0, np.int32), *parts])
         return StatedValues(
             self.attributes, values, self.starts, self.attribute, numbered[self.value]
@@ -133,6 +146,21 @@ class StatedValues:
             for row in (rows - 1).tolist()
             for of in [slice(self.starts[row], self.starts[row + 1])]
         ]
+
+
+_kept: ContextVar[dict[int, tuple[Sequence[Fragment], StatedValues]] | None] = ContextVar(
+    "values kept", default=None
+)
+
+
+@contextmanager
+def values_read_once() -> Iterator[None]:
+    """Within the block, the values of a sequence of fragments, which must not change, are kept."""
+    before = _kept.set({})
+    try:
+        yield
+    finally:
+        _kept.reset(before)
 
 
 def _joined(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import random
 from collections import Counter
+from itertools import pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,9 +15,10 @@ from hypothesis import strategies as st
 from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.errors import UsageError
 from kbforge.indexes.recall import recall_of
-from kbforge.indexes.selective import _PAIRED, Selective
+from kbforge.indexes.selective import _PAIRED, Selective, holders_of
 from kbforge.texts import digest_of
 from kbforge.texts.kinds import features_of, read_as, stated
+from kbforge.texts.statements import StatedValues, values_read_once
 from tests.people import people
 from tests.profile import examples
 
@@ -239,6 +242,49 @@ def test_keys_are_those_of_the_definition(rows: list[list[str]]):
     assert index.dump().arrays["common"].tolist() == common
     for x in fragments[: len(rows)]:
         assert index.keys(x) == keys_by_definition(index, x)
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), max_size=4), min_size=1, max_size=30),
+    st.integers(0, 3),
+    st.sampled_from([(), ("a0", "a2")]),
+)
+@examples(60)
+def test_holders_of_keys(rows: list[list[str]], most: int, attributes: tuple[str, ...]):
+    fragments = [
+        Fragment(str(k), {f"a{i * 2 % 3}": (value, *row[i + 3 :]) for i, value in enumerate(row)})
+        for k, row in enumerate(row[:3] for row in rows * 3)
+    ]
+    index = fitted(fragments, common=2, attributes=attributes)
+    with_key: dict[int, list[int]] = {}
+    for k, x in enumerate(fragments):
+        for key in index.keys(x):
+            with_key.setdefault(key, []).append(k)
+    wanted = np.unique(np.array([*with_key, 12, -12], np.int64))
+    starts, places = index.holders(fragments, wanted, most)
+    assert [places[a:b].tolist() for a, b in pairwise(starts.tolist())] == [
+        with_key.get(key, [])[: most + 1] for key in wanted.tolist()
+    ]
+    order = list(range(len(fragments)))[::-1]
+    rule = fitted(fragments, common=2, attributes=attributes)
+    rule.rules = (("none",),)  # asks for keys by fragments
+    by_columns = holders_of(wanted.tolist(), fragments, order, index, 2)
+    by_fragments = holders_of(wanted.tolist(), fragments, order, rule, 2)
+    assert {k: len(v) for k, v in by_columns.items()} == {
+        k: len(v) for k, v in by_fragments.items()
+    }
+    for key, held in by_columns.items():
+        if len(held) <= 2:
+            assert sorted(held) == sorted(by_fragments[key])
+
+
+def test_values_are_read_once_within_a_block_only():
+    fragments = people(20, 3)
+    with values_read_once():
+        said = StatedValues.of(fragments)
+        assert StatedValues.of(fragments) is said
+        assert StatedValues.of(fragments[:5]) is not said
+    assert StatedValues.of(fragments) is not said
 
 
 def test_a_copy_has_the_same_keys():

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.kernel.binding import address, kernel_library
 from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge.texts import digest_of, digests_of
 from kbforge.texts.features import features_of_each
@@ -57,18 +55,3 @@ def test_more_values_than_are_read_at_once(kind: Kind):
     assert len(found.starts) == len(values) + 1
     assert found.starts[-1] == len(found.names) == len(found.digests)
     assert found.starts[-1] - found.starts[-2] == last
-
-
-@given(
-    wanted=st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), unique=True),
-    numbers=st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)),
-)
-def test_places_of_numbers(wanted: list[int], numbers: list[int]):
-    asked, given_ = np.array(wanted, int), np.array(numbers + wanted, int)
-    out = np.empty(len(given_), np.int64)
-    kernel_library().kb_places(
-        len(asked), address(asked), len(given_), address(given_), address(out)
-    )
-    assert out.tolist() == [
-        wanted.index(number) if number in wanted else -1 for number in given_.tolist()
-    ]

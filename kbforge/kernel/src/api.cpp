@@ -1,6 +1,8 @@
 #include "api.hpp"
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "keys.hpp"
 #include "names.hpp"
@@ -195,6 +197,39 @@ void kb_keys_values(KeyMaker* keys, std::int64_t n, const std::int64_t* single_s
                     const std::int64_t* singles, const std::int64_t* paired_start,
                     const std::int64_t* paired) {
   keys->keys.add(n, single_start, singles, paired_start, paired);
+}
+
+std::int64_t kb_keys_holders(KeyMaker* keys, std::int64_t n, const std::int64_t* starts,
+                             const std::int32_t* attributes, const std::int32_t* values,
+                             const std::int32_t* ranks, std::int64_t n_wanted,
+                             const std::int64_t* wanted, std::int64_t most,
+                             const std::int64_t** out_starts, const std::int64_t** out) {
+  const kbforge::PlaceOf place_of(n_wanted, wanted);
+  std::vector<std::int64_t> count(static_cast<std::size_t>(n_wanted)), said, made;
+  std::vector<std::pair<std::int32_t, std::int64_t>> ranked, held;
+  for (std::int64_t k = 0; k < n; ++k) {
+    ranked.clear(), said.clear(), made.clear();
+    for (std::int64_t at = starts[k]; at < starts[k + 1]; ++at) {
+      if (ranks[attributes[at]] >= 0) ranked.emplace_back(ranks[attributes[at]], values[at]);
+    }
+    std::sort(ranked.begin(), ranked.end());
+    for (const auto& one : ranked) said.push_back(one.second);
+    keys->keys.compose(said.data(), said.size(), nullptr, 0, made);
+    for (const std::int64_t key : made) {
+      const std::int64_t place = place_of(key);
+      if (place < 0 || count[place] > most) continue;
+      ++count[place];
+      held.emplace_back(static_cast<std::int32_t>(place), k);
+    }
+  }
+  keys->starts.assign(1, 0);
+  for (const std::int64_t one : count) keys->starts.push_back(keys->starts.back() + one);
+  keys->out.resize(held.size());
+  std::vector<std::int64_t> next(keys->starts.begin(), keys->starts.end() - 1);
+  for (const auto& one : held) keys->out[next[one.first]++] = one.second;
+  *out_starts = keys->starts.data();
+  *out = keys->out.data();
+  return static_cast<std::int64_t>(keys->out.size());
 }
 
 std::int64_t kb_keys_of(KeyMaker* keys, std::int64_t n, const std::int64_t* value_start,

@@ -204,6 +204,16 @@ KB_API std::int64_t kb_keys_of(kbforge::KeyMaker* keys, std::int64_t n,
                                const std::int64_t* more_start, const std::int64_t* more,
                                const std::int64_t** starts, const std::int64_t** out);
 
+// The fragments that have each of some distinct keys, the first `most` + 1 of them: how many, where
+// those of each key begin, all. Values are counted in the order of the ranks of their attributes;
+// those without a rank (-1) are not read.
+KB_API std::int64_t kb_keys_holders(kbforge::KeyMaker* keys, std::int64_t n,
+                                    const std::int64_t* starts, const std::int32_t* attributes,
+                                    const std::int32_t* values, const std::int32_t* ranks,
+                                    std::int64_t n_wanted, const std::int64_t* wanted,
+                                    std::int64_t most, const std::int64_t** out_starts,
+                                    const std::int64_t** out);
+
 // The digests of texts in UTF-8, end to end (kbforge/texts/__init__.py); shape [n].
 KB_API void kb_digests(std::int64_t n, const std::int64_t* starts, const char* texts,
                        std::int64_t* out);
@@ -215,9 +225,6 @@ KB_API std::int64_t kb_text_features(std::int64_t n, const std::int64_t* starts,
                                      const std::uint32_t* of_words, const std::int64_t* begin_start,
                                      const char* beginnings, std::int64_t* out_starts,
                                      std::int32_t* names, std::int64_t* digests);
-// The place of each of m numbers among n distinct ones, -1 of one that is none of them.
-KB_API void kb_places(std::int64_t n, const std::int64_t* wanted, std::int64_t m,
-                      const std::int64_t* numbers, std::int64_t* out);
 // How probable the spelling of each of n values is, at least exp(`least`): the logs of its letters, or
 // `other`, added up from the first one, and that of the end. Letters ascend.
 KB_API void kb_spelled(std::int64_t n, const std::int64_t* starts, const std::uint32_t* characters,

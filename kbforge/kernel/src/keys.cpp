@@ -10,6 +10,20 @@ namespace {
 constexpr int kPairShift = 32;
 }  // namespace
 
+PlaceOf::PlaceOf(std::int64_t n, const std::int64_t* numbers) : numbers_(numbers) {
+  std::size_t room = 64;
+  while (room < 2 * static_cast<std::size_t>(n)) room *= 2;
+  slots_.assign(room, -1);
+  for (std::int64_t k = n; k-- > 0;) slots_[slot(numbers[k])] = k;
+}
+
+std::size_t PlaceOf::slot(std::int64_t number) const {
+  const std::size_t mask = slots_.size() - 1;
+  std::size_t at = mixed(static_cast<std::uint64_t>(number)) & mask;
+  while (slots_[at] >= 0 && numbers_[slots_[at]] != number) at = (at + 1) & mask;
+  return at;
+}
+
 void Keys::add(std::int64_t n, const std::int64_t* single_start, const std::int64_t* singles,
                const std::int64_t* paired_start, const std::int64_t* paired) {
   for (std::int64_t k = 0; k < n; ++k) {

@@ -6,6 +6,20 @@
 
 namespace kbforge {
 
+// The places of distinct numbers, hashed.
+class PlaceOf {
+ public:
+  PlaceOf(std::int64_t n, const std::int64_t* numbers);
+  // -1 of a number that is none of them.
+  std::int64_t operator()(std::int64_t number) const { return slots_[slot(number)]; }
+
+ private:
+  std::size_t slot(std::int64_t number) const;
+
+  const std::int64_t* numbers_;
+  std::vector<std::int64_t> slots_;
+};
+
 class Keys {
  public:
   explicit Keys(std::size_t most) : most_(most) {}

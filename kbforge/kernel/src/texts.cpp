@@ -1,5 +1,5 @@
-// Digests of texts, the features of values, and numbers found among others: what is asked for every
-// value of a file (kbforge/texts/features.py).
+// Digests of texts, features of values and how they are spelled: what is asked for every value of a
+// file (kbforge/texts/features.py).
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -236,20 +236,6 @@ std::int64_t kb_text_features(std::int64_t n, const std::int64_t* starts,
     out_starts[k + 1] = found;
   }
   return found;
-}
-
-void kb_places(std::int64_t n, const std::int64_t* wanted, std::int64_t m,
-               const std::int64_t* numbers, std::int64_t* out) {
-  std::size_t room = 64;
-  while (room < 2 * static_cast<std::size_t>(n)) room *= 2;
-  std::vector<std::int64_t> slots(room, -1);
-  const auto slot_of = [&](std::int64_t number) {
-    std::size_t at = kbforge::mixed(static_cast<std::uint64_t>(number)) & (room - 1);
-    while (slots[at] >= 0 && wanted[slots[at]] != number) at = (at + 1) & (room - 1);
-    return at;
-  };
-  for (std::int64_t k = n; k-- > 0;) slots[slot_of(wanted[k])] = k;
-  for (std::int64_t k = 0; k < m; ++k) out[k] = slots[slot_of(numbers[k])];
 }
 
 void kb_spelled(std::int64_t n, const std::int64_t* starts, const std::uint32_t* characters,
