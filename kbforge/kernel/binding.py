@@ -81,6 +81,19 @@ class Done(Structure):
     )
 
 
+class CApart(Structure):
+    """kb_apart: what keeps fragments apart."""
+
+    _fields_ = (
+        ("component", c_void_p),
+        ("value_start", c_void_p),
+        ("values", c_void_p),
+        ("components", c_int64),
+        ("apart_start", c_void_p),
+        ("apart", c_void_p),
+    )
+
+
 class CPages(Structure):
     """kb_pages: some subproblems, one after another."""
 
@@ -196,6 +209,20 @@ _PROTOTYPES: dict[str, Prototype] = {
         c_int64,
         (*2 * (c_void_p,), c_int64, c_int32, *5 * (c_void_p,), POINTER(Rival)),
     ),
+    "kb_rounds_new": (
+        c_void_p,
+        (c_void_p, c_int64, *4 * (c_void_p,), c_int64, c_void_p, c_double, c_int64),
+    ),
+    "kb_rounds_free": (None, (c_void_p,)),
+    "kb_rounds_units": (c_int64, (c_void_p, c_void_p)),
+    "kb_rounds_connect": (c_int64, (*3 * (c_void_p,), c_int64, c_int32, c_int32)),
+    "kb_rounds_merge": (c_int64, (c_void_p,)),
+    "kb_rounds_labels": (None, (c_void_p, c_void_p)),
+    "kb_local_new": (
+        c_void_p,
+        (c_void_p, c_int32, c_double, c_double, c_int64, c_void_p, POINTER(CPages), c_void_p),
+    ),
+    "kb_local_free": (None, (c_void_p,)),
     "kb_keys_new": (c_void_p, (c_int64,)),
     "kb_keys_free": (None, (c_void_p,)),
     "kb_keys_values": (None, (c_void_p, c_int64, *4 * (c_void_p,))),

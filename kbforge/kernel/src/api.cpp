@@ -170,7 +170,7 @@ void kb_log_marginals(Table* table, std::int64_t slot, double* out) {
 
 void kb_merge_ratios(Table* table, std::int64_t slot, std::int64_t n, const std::int64_t* others,
                      double* out) {
-  table->log_merge_ratios(static_cast<kbforge::Slot>(slot), n, others, out);
+  table->log_merge_ratios(0, static_cast<kbforge::Slot>(slot), n, others, out);
 }
 
 void kb_merge(Table* table, std::int64_t slot, std::int64_t into) {

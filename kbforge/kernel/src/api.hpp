@@ -60,6 +60,14 @@ struct kb_rival {
   double alone;           // L({x}); without a table, 0
 };
 
+// What keeps fragments apart: each one's component of decisions, or -1, and its values of the linking
+// attribute; by component, those that it is apart from.
+struct kb_apart {
+  const std::int64_t *component, *value_start, *values;
+  std::int64_t components;
+  const std::int64_t *apart_start, *apart;
+};
+
 // Raised whenever something here changes (kbforge/kernel/binding.py).
 KB_API std::int32_t kb_version(void);
 // exp(-x), log, log10 and the power of .7 of n numbers, for comparison with Python's; shape [4, n].

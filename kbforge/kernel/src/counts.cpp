@@ -36,9 +36,10 @@ class CountTable : public Table {
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
   void release(const std::vector<std::int64_t>& slots) override;
-  void log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
-                        double* out) override;
-  void merge(Slot slot, Slot into) override;
+  void log_merge_ratios(std::size_t worker, Slot slot, std::int64_t n,
+                        const std::int64_t* others, double* out) override;
+  void unite(Slot slot, Slot other, Slot both) override;
+  std::unique_ptr<Table> fresh() const override;
 
  private:
   struct Count {
@@ -211,9 +212,15 @@ void CountTable::extend(const Record& x, const std::vector<std::int64_t>& parent
   }
 }
 
-void CountTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
-                                  double* out) {
-  std::vector<std::int32_t>& asked = asked_[0];
+std::unique_ptr<Table> CountTable::fresh() const {
+  auto table = std::make_unique<CountTable>(more_);
+  table->add_rows(n_rows(), width_, few_.data());
+  return table;
+}
+
+void CountTable::log_merge_ratios(std::size_t worker, Slot slot, std::int64_t n,
+                                  const std::int64_t* others, double* out) {
+  std::vector<std::int32_t>& asked = asked_[worker];
   asked.resize(n_rows());
   for (const Count& own : held_[slot]) asked[own.row] = own.n;
   for (std::int64_t k = 0; k < n; ++k) {
@@ -226,15 +233,14 @@ void CountTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t*
   for (const Count& own : held_[slot]) asked[own.row] = 0;
 }
 
-void CountTable::merge(Slot slot, Slot into) {
+void CountTable::unite(Slot slot, Slot other, Slot both) {
   std::vector<std::int32_t> rows, counts;
   for (const Count& held : held_[slot]) {
     rows.push_back(held.row);
     counts.push_back(held.n);
   }
-  n_live_ -= posted_ && !held_[into].empty();
-  extend(Record{rows.data(), counts.data(), rows.size()}, {into}, {into});
-  release({slot});
+  n_live_ -= posted_ && both == other && !held_[both].empty();
+  extend(Record{rows.data(), counts.data(), rows.size()}, {other}, {both});
 }
 
 void CountTable::release(const std::vector<std::int64_t>& slots) {

@@ -3,6 +3,7 @@
 // See kbforge_plugins/likelihoods/pairs/likelihood.py for the model. All is added as whole numbers.
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -42,7 +43,7 @@ class PairTable : public Table {
     log_predictive_by(0, x, slots, out);
   }
   Ahead ahead() const override { return Ahead::kByFragment; }
-  void set_workers(std::size_t workers) override { near_.resize(workers); }
+  void set_workers(std::size_t workers) override { asked_.resize(workers); }
   void log_predictive_by(std::size_t worker, const Record& x, const std::vector<Slot>& slots,
                          double* out) override;
   double log_predictive_new(const Record&) override { return 0.0; }
@@ -50,9 +51,10 @@ class PairTable : public Table {
               const std::vector<std::int64_t>& children) override;
   void release(const std::vector<std::int64_t>& slots) override;
   void log_marginals(Slot slot, double* out) override;
-  void log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
-                        double* out) override;
-  void merge(Slot slot, Slot into) override;
+  void log_merge_ratios(std::size_t worker, Slot slot, std::int64_t n,
+                        const std::int64_t* others, double* out) override;
+  void unite(Slot slot, Slot other, Slot both) override;
+  std::unique_ptr<Table> fresh() const override;
 
  private:
   static constexpr std::int64_t kOne = 256;  // the weight of a row that was seen once
@@ -97,8 +99,17 @@ class PairTable : public Table {
 
   static std::int64_t weight(std::int64_t n);
   static Cluster joined(const Cluster& one, const Cluster& other);
-  Units units_of(const Cluster& cluster);
+  // What a thread needs: of the row at hand, and, by row, of the cluster at hand.
+  struct Desk {
+    Asked near;
+    std::vector<Part> parts;
+    std::vector<Row> touched;  // rows of `parts` that are not as at first
+  };
+
+  Units units_of(const Cluster& cluster, Desk& desk) const;
   void ask(Row x, Asked& asked) const;
+  void lay_out(const Cluster& cluster, Desk& desk) const;
+  static void clear(Desk& desk);
 
   Links links_;
   std::int64_t apart_;
@@ -106,8 +117,7 @@ class PairTable : public Table {
   std::vector<std::vector<Near>> met_;                  // by row that the file does not have
   std::unordered_map<Row, std::vector<Near>> later_;    // by row of the file: of those, its candidates
   std::vector<Cluster> clusters_;                       // by slot
-  std::vector<Asked> near_{1};                          // by thread
-  std::vector<Part> parts_;                             // by row, of the cluster at hand
+  std::vector<Desk> asked_{1};                          // by thread
 };
 
 // floor(256 sqrt(n)).
@@ -169,7 +179,7 @@ void PairTable::Asked::forget() {
 void PairTable::log_predictive_by(std::size_t worker, const Record& x,
                                   const std::vector<Slot>& slots, double* out) {
   const Row row = x.values[0];
-  Asked& asked = near_[worker];
+  Asked& asked = asked_[worker].near;
   ask(row, asked);
   for (std::size_t k = 0; k < slots.size(); ++k) {
     const Cluster& cluster = clusters_[slots[k]];
@@ -214,49 +224,76 @@ void PairTable::release(const std::vector<std::int64_t>& slots) {
   for (std::int64_t slot : slots) clusters_[slot] = Cluster{};
 }
 
-PairTable::Units PairTable::units_of(const Cluster& cluster) {
-  parts_.resize(n_rows());
-  for (const Count& held : cluster.counts) parts_[held.row].weight = weight(held.n);
+// By row: its weight in the cluster, and what its candidates there add.
+void PairTable::lay_out(const Cluster& cluster, Desk& desk) const {
+  desk.parts.resize(n_rows());
+  for (const Count& held : cluster.counts) {
+    const std::int64_t mine = weight(held.n);
+    desk.parts[held.row].weight = mine;
+    desk.touched.push_back(held.row);
+    ask(held.row, desk.near);
+    for (Row row : desk.near.noted()) {
+      desk.parts[row].near += mine * desk.near.above(row);
+      desk.touched.push_back(row);
+    }
+    desk.near.forget();
+  }
+}
+
+void PairTable::clear(Desk& desk) {
+  for (Row row : desk.touched) desk.parts[row] = Part{};
+  desk.touched.clear();
+}
+
+PairTable::Units PairTable::units_of(const Cluster& cluster, Desk& desk) const {
+  lay_out(cluster, desk);
   Units twice = 0, own = 0;
   for (const Count& held : cluster.counts) {
     const std::int64_t mine = weight(held.n);
-    std::int64_t sum = apart_ * (cluster.weight - mine);
-    ask(held.row, near_[0]);
-    for (Row row : near_[0].noted()) {
-      if (row != held.row) sum += near_[0].above(row) * parts_[row].weight;
-    }
-    twice += static_cast<Units>(mine) * sum;
-    own += static_cast<Units>(held.n - 1) * (apart_ + near_[0].above(held.row)) * kOne * kOne;
-    near_[0].forget();
+    ask(held.row, desk.near);
+    const std::int64_t alike = desk.near.above(held.row);
+    desk.near.forget();
+    const std::int64_t others = desk.parts[held.row].near - mine * alike;
+    twice += static_cast<Units>(mine) * (apart_ * (cluster.weight - mine) + others);
+    own += static_cast<Units>(held.n - 1) * (apart_ + alike) * kOne * kOne;
   }
-  for (const Count& held : cluster.counts) parts_[held.row] = Part{};
+  clear(desk);
   return own + twice / 2;
 }
 
 void PairTable::log_marginals(Slot slot, double* out) {
-  *out = static_cast<double>(units_of(clusters_[slot])) / scale_;
+  *out = static_cast<double>(units_of(clusters_[slot], asked_[0])) / scale_;
 }
 
-void PairTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
-                                 double* out) {
+std::unique_ptr<Table> PairTable::fresh() const {
+  auto table = std::make_unique<PairTable>(links_, apart_, scale_ / (kOne * kOne));
+  table->met_ = met_;
+  table->later_ = later_;
+  return table;
+}
+
+void PairTable::log_merge_ratios(std::size_t worker, Slot slot, std::int64_t n,
+                                 const std::int64_t* others, double* out) {
+  Desk& desk = asked_[worker];
   const Cluster& own = clusters_[slot];
-  std::vector<Part> parts(n_rows());  // by row, of the own cluster
-  for (const Count& held : own.counts) {
-    const std::int64_t mine = weight(held.n);
-    parts[held.row].weight = mine;
-    ask(held.row, near_[0]);
-    for (Row row : near_[0].noted()) parts[row].near += mine * near_[0].above(row);
-    near_[0].forget();
-  }
+  std::vector<std::int64_t> shared;
+  lay_out(own, desk);
   for (std::int64_t k = 0; k < n; ++k) {
     const Cluster& other = clusters_[others[k]];
     Units units = static_cast<Units>(apart_) * own.weight * other.weight;
-    bool shared = false;
+    bool meets = false;
     for (const Count& held : other.counts) {
-      units += static_cast<Units>(weight(held.n)) * parts[held.row].near;
-      shared |= parts[held.row].weight != 0;
+      units += static_cast<Units>(weight(held.n)) * desk.parts[held.row].near;
+      meets |= desk.parts[held.row].weight != 0;
     }
-    if (shared) units = units_of(joined(own, other)) - units_of(own) - units_of(other);
+    if (meets) shared.push_back(k);
+    out[k] = static_cast<double>(units) / scale_;
+  }
+  clear(desk);
+  for (std::int64_t k : shared) {
+    const Cluster& other = clusters_[others[k]];
+    const Units units = units_of(joined(own, other), desk) - units_of(own, desk) -
+                        units_of(other, desk);
     out[k] = static_cast<double>(units) / scale_;
   }
 }
@@ -279,9 +316,10 @@ PairTable::Cluster PairTable::joined(const Cluster& one, const Cluster& other) {
   return both;
 }
 
-void PairTable::merge(Slot slot, Slot into) {
-  clusters_[into] = joined(clusters_[slot], clusters_[into]);
-  clusters_[slot] = Cluster{};
+void PairTable::unite(Slot slot, Slot other, Slot both) {
+  if (both >= static_cast<Slot>(clusters_.size())) clusters_.resize(both + 1);
+  clusters_[both] = other == kNone ? Cluster(clusters_[slot])
+                                   : joined(clusters_[slot], clusters_[other]);
 }
 
 }  // namespace kbforge

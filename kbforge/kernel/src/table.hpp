@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "state.hpp"
@@ -52,10 +53,19 @@ class Table {
   // L of the cluster of a slot, nats: one term a part (NaN where it states nothing there), or one
   // term. The empty cluster's and that of which nothing is read are the caller's.
   virtual void log_marginals(Slot, double*) {}
-  // L(C + D) - L(C) - L(D) of the cluster of a slot and n others, nats.
-  virtual void log_merge_ratios(Slot, std::int64_t, const std::int64_t*, double*) {}
+  // L(C + D) - L(C) - L(D) of the cluster of a slot and n others, nats, by a thread that has this
+  // number, while nothing changes.
+  virtual void log_merge_ratios(std::size_t, Slot, std::int64_t, const std::int64_t*, double*) {}
+  // Let a slot, which may be that of the second one, hold two clusters together, which stay; the second
+  // may be kNone: none.
+  virtual void unite(Slot, Slot, Slot) {}
   // One cluster goes into the other, and its slot is free.
-  virtual void merge(Slot, Slot) {}
+  void merge(Slot slot, Slot into) {
+    unite(slot, into, into);
+    release({slot});
+  }
+  // An empty table of the same model, for a thread of its own; null where clusters do not merge.
+  virtual std::unique_ptr<Table> fresh() const { return nullptr; }
 };
 
 }  // namespace kbforge

@@ -20,19 +20,24 @@ constexpr UrnId kNoUrn = 0;
 
 class Urns {
  public:
-  Urns(std::int32_t attribute, AttributeRules rules);
+  explicit Urns(std::shared_ptr<Values> values);
 
-  Values values;
+  std::shared_ptr<Values> values;  // which tables of the same model share
 
+  // What a thread needs to score urns while none changes.
+  class Asked;
+
+  // There will be so many threads that score urns at once.
+  void set_workers(std::size_t workers);
   double log_marginal(UrnId urn) const { return at(urn).log_marginal; }
   // L(urn + u) - L(urn), nats.
-  double gain(UrnId urn, std::int32_t u);
+  double gain(UrnId urn, std::int32_t u, std::size_t worker = 0) const;
   // The urn with one observation; held for good.
   UrnId single(std::int32_t u);
   // The urn with one more observation; it is held by one more.
   UrnId grown(UrnId urn, std::int32_t u);
   // L of both together less L of each, nats; the same whichever comes first.
-  double merge_gain(UrnId urn, UrnId other);
+  double merge_gain(UrnId urn, UrnId other, std::size_t worker = 0) const;
   // The urn with the observations of both; it is held by one more.
   UrnId merged(UrnId urn, UrnId other);
   void hold(UrnId urn) { ++urns_[place_of(urn)].holders; }
@@ -61,31 +66,53 @@ class Urns {
 
   static std::uint32_t place_of(UrnId urn) { return static_cast<std::uint32_t>(urn) - 1; }
   const Urn& at(UrnId urn) const { return urns_[place_of(urn)]; }
-  Known& known_of(UrnId urn, std::int32_t u);
-  double work_out_gain(const Urn& urn, std::int32_t u);
-  std::int64_t units(std::int32_t u, std::int32_t v, std::int32_t n);
+  double work_out_gain(const Urn& urn, std::int32_t u, Asked& asked) const;
+  std::int64_t units(std::int32_t u, std::int32_t v, std::int32_t n, Asked& asked) const;
   std::int64_t chance_units(std::int32_t u, std::int32_t n) const;
-  std::int64_t units_of(const std::vector<Item>& items, std::int32_t v);
-  double log_rising_of_all(std::int32_t n);
-  double log_sum_exp(std::vector<double>& terms);
-  void add_to(const Urn& urn, std::int32_t u, std::vector<Item>& items);
+  std::int64_t units_of(const std::vector<Item>& items, std::int32_t v, Asked& asked) const;
+  double log_rising_of_all(std::int32_t n) const;
+  void fit_log_rising(std::int32_t n);
+  static double log_sum_exp(std::vector<double>& terms);
+  double log_marginal_of(const std::vector<Item>& items, std::int64_t chance, Asked& asked) const;
+  std::int64_t add_to(const Urn& urn, std::int32_t u, Asked& asked) const;
   void leave_most_seen(std::vector<Item>& items) const;
   bool comes_after(const Urn& urn, const Urn& other) const;
-  void join(const Urn& urn, const Urn& other, std::vector<Item>& items) const;
-  std::int64_t sum_of_both(const Urn& urn, const Urn& other, const std::vector<Item>& items,
-                           std::int32_t v);
-  UrnId interned(const std::vector<Item>& items, std::int64_t chance);
+  std::int64_t join(const Urn& urn, const Urn& other, Asked& asked) const;
+  void lay_together(const Urn& urn, const Urn& other, std::vector<Item>& items) const;
+  std::int64_t sum_of_both(const Urn& urn, const Urn& other, std::int32_t v, Asked& asked) const;
+  UrnId interned(Asked& asked, std::int64_t chance);
   std::uint64_t hash_of(const Item* items, std::size_t n) const;
   void rehash();
 
   std::vector<Urn> urns_;
   std::vector<std::uint32_t> free_;
   std::vector<UrnId> buckets_, singles_;
-  std::size_t n_live_ = 0;
-  std::vector<Known> known_;
+  std::size_t n_live_ = 0, n_known_;
+  std::int32_t largest_ = 0;  // observations of the largest urn so far
   std::vector<double> log_rising_;
-  std::vector<double> terms_, factors_;
-  std::vector<Item> items_;
+  mutable std::vector<std::unique_ptr<Asked>> asked_;  // by thread
+};
+
+class Urns::Asked {
+ public:
+  Known& known_of(UrnId urn, std::int32_t u, std::size_t room) {
+    if (known_.size() < room) known_.assign(room, Known{});
+    const std::uint64_t key = mixed(urn) + static_cast<std::uint64_t>(u);
+    Known& known = known_[mixed(key) & (known_.size() - 1)];
+    if (known.urn != urn || known.u != u) {
+      known = Known{};
+      known.urn = urn;
+      known.u = u;
+    }
+    return known;
+  }
+
+  Draws draws;
+  std::vector<double> terms, factors;
+  std::vector<Item> items;
+
+ private:
+  std::vector<Known> known_;
 };
 
 class AttributeTable : public Table {
@@ -106,11 +133,15 @@ class AttributeTable : public Table {
   void release(const std::vector<std::int64_t>& slots) override;
   // By attribute.
   void log_marginals(Slot slot, double* out) override;
-  void log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
-                        double* out) override;
-  void merge(Slot slot, Slot into) override;
+  void set_workers(std::size_t workers) override;
+  void log_merge_ratios(std::size_t worker, Slot slot, std::int64_t n,
+                        const std::int64_t* others, double* out) override;
+  std::unique_ptr<Table> fresh() const override;
+  void unite(Slot slot, Slot other, Slot both) override;
 
  private:
+  void make_slot(std::int64_t slot);
+
   std::vector<UrnId> held_;  // by slot and attribute; none: no fragment states it
   std::vector<char> unread_;  // by slot: whether no fragment states anything that is read
   std::vector<double> terms_;
@@ -158,30 +189,40 @@ Item* item_of(Item* items, std::size_t n, std::int32_t value) {
 
 }  // namespace
 
-Urns::Urns(std::int32_t attribute, AttributeRules rules)
-    : values(attribute, std::move(rules)), buckets_(1 << 10, kNoUrn), known_(kFewKnown),
-      log_rising_(1, 0.0) {}
+Urns::Urns(std::shared_ptr<Values> shared)
+    : values(std::move(shared)), buckets_(1 << 10, kNoUrn), n_known_(kFewKnown),
+      log_rising_(1, 0.0) {
+  set_workers(1);
+}
 
-std::int64_t Urns::units(std::int32_t u, std::int32_t v, std::int32_t n) {
-  return n ? in_units(log_rising(values.draw(u, v), n)) : 0;
+void Urns::set_workers(std::size_t workers) {
+  while (asked_.size() < workers) asked_.push_back(std::make_unique<Asked>());
+}
+
+std::int64_t Urns::units(std::int32_t u, std::int32_t v, std::int32_t n, Asked& asked) const {
+  return n ? in_units(log_rising(values->draw(u, v, asked.draws), n)) : 0;
 }
 
 std::int64_t Urns::chance_units(std::int32_t u, std::int32_t n) const {
-  return n ? in_units(log_rising(values.draw_elsewhere(u), n)) : 0;
+  return n ? in_units(log_rising(values->draw_elsewhere(u), n)) : 0;
 }
 
-std::int64_t Urns::units_of(const std::vector<Item>& items, std::int32_t v) {
-  std::int64_t out = in_units(values.log_base(v));
-  for (const Item& item : items) out += units(item.value, v, item.count);
+std::int64_t Urns::units_of(const std::vector<Item>& items, std::int32_t v, Asked& asked) const {
+  std::int64_t out = in_units(values->log_base(v));
+  for (const Item& item : items) out += units(item.value, v, item.count, asked);
   return out;
 }
 
-double Urns::log_rising_of_all(std::int32_t n) {
-  while (log_rising_.size() <= static_cast<std::size_t>(n)) {
+double Urns::log_rising_of_all(std::int32_t n) const { return log_rising_[n]; }
+
+// Have the logs for so many observations, and for twice as many as any urn has: no two urns together
+// have more, and threads that score them must not wait for each other.
+void Urns::fit_log_rising(std::int32_t n) {
+  largest_ = std::max(largest_, n);
+  while (log_rising_.size() <= 2 * static_cast<std::size_t>(largest_) + 1) {
     const auto k = static_cast<double>(log_rising_.size() - 1);
-    log_rising_.push_back(log_rising_.back() + libm.log(values.concentration() + k));
+    log_rising_.push_back(log_rising_.back() + libm.log(values->concentration() + k));
   }
-  return log_rising_[n];
 }
 
 double Urns::log_sum_exp(std::vector<double>& terms) {
@@ -190,28 +231,17 @@ double Urns::log_sum_exp(std::vector<double>& terms) {
   return top + libm.log(exact_sum(terms.data(), terms.size()));
 }
 
-Urns::Known& Urns::known_of(UrnId urn, std::int32_t u) {
-  const std::uint64_t key = mixed(urn) + static_cast<std::uint64_t>(u);
-  Known& known = known_[mixed(key) & (known_.size() - 1)];
-  if (known.urn != urn || known.u != u) {
-    known = Known{};
-    known.urn = urn;
-    known.u = u;
+double Urns::gain(UrnId urn, std::int32_t u, std::size_t worker) const {
+  Asked& asked = *asked_[worker];
+  Known& known = asked.known_of(urn, u, n_known_);
+  if (!known.gained) {
+    known.gain = work_out_gain(at(urn), u, asked);
+    known.gained = true;
   }
-  return known;
+  return known.gain;
 }
 
-double Urns::gain(UrnId urn, std::int32_t u) {
-  const Known& known = known_of(urn, u);
-  if (known.gained) return known.gain;
-  const double gain = work_out_gain(at(urn), u);
-  Known& again = known_of(urn, u);
-  again.gain = gain;
-  again.gained = true;
-  return gain;
-}
-
-double Urns::work_out_gain(const Urn& urn, std::int32_t u) {
+double Urns::work_out_gain(const Urn& urn, std::int32_t u, Asked& asked) const {
   const Item* items = urn.items.get();
   std::size_t n_true = 0;
   std::int32_t more = 0;
@@ -224,67 +254,63 @@ double Urns::work_out_gain(const Urn& urn, std::int32_t u) {
     }
   }
   if (n_true == kMostValues && !is_true) {
-    const double before = urn.log_marginal;
-    const UrnId joined = grown(urn.id, u);
-    const double after = log_marginal(joined);
-    let_go(joined);
-    return after - before;
+    const std::int64_t chance = add_to(urn, u, asked);
+    return log_marginal_of(asked.items, chance, asked) - urn.log_marginal;
   }
-  terms_.clear();
+  std::vector<double>& terms = asked.terms;
+  terms.clear();
   for (std::int32_t k = 0; k < urn.n; ++k) {
     if (items[k].sum == kOut) continue;
-    const double drawn = values.draw(u, items[k].value);
-    terms_.push_back(static_cast<double>(items[k].sum) / kUnits + libm.log(drawn + more));
+    const double drawn = values->draw(u, items[k].value, asked.draws);
+    terms.push_back(static_cast<double>(items[k].sum) / kUnits + libm.log(drawn + more));
   }
-  terms_.push_back(static_cast<double>(urn.chance) / kUnits +
-                   libm.log(values.draw_elsewhere(u) + more));
+  terms.push_back(static_cast<double>(urn.chance) / kUnits +
+                  libm.log(values->draw_elsewhere(u) + more));
   if (!more) {
-    factors_.clear();
-    factors_.push_back(values.log_base(u));
-    factors_.push_back(libm.log(values.draw(u, u)));
+    std::vector<double>& factors = asked.factors;
+    factors.clear();
+    factors.push_back(values->log_base(u));
+    factors.push_back(libm.log(values->draw(u, u, asked.draws)));
     for (std::int32_t k = 0; k < urn.n; ++k) {
-      const double drawn = values.draw(items[k].value, u);
-      factors_.push_back(items[k].count == 1 ? libm.log(drawn)
-                                             : log_rising(drawn, items[k].count));
+      const double drawn = values->draw(items[k].value, u, asked.draws);
+      factors.push_back(items[k].count == 1 ? libm.log(drawn)
+                                            : log_rising(drawn, items[k].count));
     }
-    terms_.push_back(exact_sum(factors_.data(), factors_.size()));
+    terms.push_back(exact_sum(factors.data(), factors.size()));
   }
-  return log_sum_exp(terms_) - log_rising_of_all(urn.size + 1) - urn.log_marginal;
+  return log_sum_exp(terms) - log_rising_of_all(urn.size + 1) - urn.log_marginal;
 }
 
 UrnId Urns::single(std::int32_t u) {
-  if (static_cast<std::size_t>(u) >= singles_.size()) singles_.resize(values.size(), kNoUrn);
+  if (static_cast<std::size_t>(u) >= singles_.size()) singles_.resize(values->size(), kNoUrn);
   if (singles_[u] == kNoUrn) {
-    items_.assign(1, Item{u, 1, 0});
-    items_[0].sum = units_of(items_, u);
-    const UrnId made = interned(items_, chance_units(u, 1));
+    Asked& asked = *asked_[0];
+    asked.items.assign(1, Item{u, 1, 0});
+    asked.items[0].sum = units_of(asked.items, u, asked);
+    const UrnId made = interned(asked, chance_units(u, 1));
     singles_[u] = made;
   }
   return singles_[u];
 }
 
 UrnId Urns::grown(UrnId urn, std::int32_t u) {
+  Asked& asked = *asked_[0];
   {
-    const Known& known = known_of(urn, u);
+    const Known& known = asked.known_of(urn, u, n_known_);
     if (known.grown != kNoUrn && at(known.grown).id == known.grown) {
       hold(known.grown);
       return known.grown;
     }
   }
-  add_to(at(urn), u, items_);
-  std::int32_t after = 0;
-  for (const Item& item : items_) {
-    if (item.value == u) after = item.count;
-  }
-  const std::int64_t chance =
-      at(urn).chance + chance_units(u, after) - chance_units(u, after - 1);
-  const UrnId made = interned(items_, chance);
-  known_of(urn, u).grown = made;
+  const std::int64_t chance = add_to(at(urn), u, asked);
+  const UrnId made = interned(asked, chance);
+  asked.known_of(urn, u, n_known_).grown = made;
   return made;
 }
 
-// The items of the urn with one observation more, by value.
-void Urns::add_to(const Urn& urn, std::int32_t u, std::vector<Item>& items) {
+// Leave the items of the urn with one observation more, by value, in `asked`; returns their chance.
+std::int64_t Urns::add_to(const Urn& urn, std::int32_t u, Asked& asked) const {
+  std::vector<Item>& items = asked.items;
   items.assign(urn.items.get(), urn.items.get() + urn.n);
   const auto before = [](const Item& item, std::int32_t value) { return item.value < value; };
   auto at = std::lower_bound(items.begin(), items.end(), u, before);
@@ -293,12 +319,14 @@ void Urns::add_to(const Urn& urn, std::int32_t u, std::vector<Item>& items) {
   if (!seen) at = items.insert(at, Item{u, 0, kOut});
   const std::int32_t count = ++at->count;
   for (Item& item : items) {
-    if (item.sum != kOut) item.sum += units(u, item.value, count) - units(u, item.value, count - 1);
+    if (item.sum == kOut) continue;
+    item.sum += units(u, item.value, count, asked) - units(u, item.value, count - 1, asked);
   }
-  if (is_true) return;
-  const auto place = at - items.begin();
-  items[place].sum = units_of(items, u);
-  leave_most_seen(items);
+  if (!is_true) {
+    at->sum = units_of(items, u, asked);
+    leave_most_seen(items);
+  }
+  return urn.chance + chance_units(u, count) - chance_units(u, count - 1);
 }
 
 // Of more values than may be the true one, the one seen least of them is left out.
@@ -309,23 +337,23 @@ void Urns::leave_most_seen(std::vector<Item>& items) const {
     if (item.sum == kOut) continue;
     ++n_true;
     if (!least || item.count < least->count ||
-        (item.count == least->count && values.spelled_before(least->value, item.value))) {
+        (item.count == least->count && values->spelled_before(least->value, item.value))) {
       least = &item;
     }
   }
   if (n_true > kMostValues) least->sum = kOut;
 }
 
-double Urns::merge_gain(UrnId urn, UrnId other) {
+double Urns::merge_gain(UrnId urn, UrnId other, std::size_t worker) const {
   // differences are taken in one order
   if (comes_after(at(urn), at(other))) std::swap(urn, other);
   if (at(other).size == 1) {
-    return gain(urn, at(other).items[0].value) - log_marginal(other);
+    return gain(urn, at(other).items[0].value, worker) - log_marginal(other);
   }
-  const UrnId both = merged(urn, other);
-  const double gained = log_marginal(both) - log_marginal(urn) - log_marginal(other);
-  let_go(both);
-  return gained;
+  Asked& asked = *asked_[worker];
+  const std::int64_t chance = join(at(urn), at(other), asked);
+  const double both = log_marginal_of(asked.items, chance, asked);
+  return both - log_marginal(urn) - log_marginal(other);
 }
 
 // Whether an urn of one observation is compared with a larger one, or its values or counts are later.
@@ -342,22 +370,29 @@ bool Urns::comes_after(const Urn& urn, const Urn& other) const {
 UrnId Urns::merged(UrnId urn, UrnId other) {
   if (at(other).size == 1) return grown(urn, at(other).items[0].value);
   if (at(urn).size == 1) return grown(other, at(urn).items[0].value);
-  join(at(urn), at(other), items_);
-  for (Item& item : items_) {
-    if (item.sum != kOut) item.sum = sum_of_both(at(urn), at(other), items_, item.value);
+  const std::int64_t chance = join(at(urn), at(other), *asked_[0]);
+  return interned(*asked_[0], chance);
+}
+
+// Leave the items of both, by value, in `asked`; returns their chance.
+std::int64_t Urns::join(const Urn& urn, const Urn& other, Asked& asked) const {
+  std::vector<Item>& items = asked.items;
+  lay_together(urn, other, items);
+  for (Item& item : items) {
+    if (item.sum != kOut) item.sum = sum_of_both(urn, other, item.value, asked);
   }
-  std::int64_t chance = at(urn).chance;
-  for (std::int32_t k = 0; k < at(other).n; ++k) {
-    const Item& of_other = at(other).items[k];
-    const std::int32_t after = item_of(items_.data(), items_.size(), of_other.value)->count;
+  std::int64_t chance = urn.chance;
+  for (std::int32_t k = 0; k < other.n; ++k) {
+    const Item& of_other = other.items[k];
+    const std::int32_t after = item_of(items.data(), items.size(), of_other.value)->count;
     chance += chance_units(of_other.value, after) -
               chance_units(of_other.value, after - of_other.count);
   }
-  return interned(items_, chance);
+  return chance;
 }
 
 // The observations of both, by value; the sums of those that may be the true one are yet to come.
-void Urns::join(const Urn& urn, const Urn& other, std::vector<Item>& items) const {
+void Urns::lay_together(const Urn& urn, const Urn& other, std::vector<Item>& items) const {
   items.clear();
   const Item *a = urn.items.get(), *b = other.items.get();
   const Item *end_a = a + urn.n, *end_b = b + other.n;
@@ -372,30 +407,43 @@ void Urns::join(const Urn& urn, const Urn& other, std::vector<Item>& items) cons
   if (items.size() <= kMostValues) return;
   std::vector<Item> ranked = items;
   std::sort(ranked.begin(), ranked.end(), [this](const Item& x, const Item& y) {
-    return x.count != y.count ? x.count > y.count : values.spelled_before(x.value, y.value);
+    return x.count != y.count ? x.count > y.count : values->spelled_before(x.value, y.value);
   });
   for (std::size_t k = kMostValues; k < ranked.size(); ++k) {
     item_of(items.data(), items.size(), ranked[k].value)->sum = kOut;
   }
 }
 
-// The sum of a value of both, from that of one of them.
-std::int64_t Urns::sum_of_both(const Urn& urn, const Urn& other, const std::vector<Item>& items,
-                               std::int32_t v) {
+// The sum of a value of both, from that of one of them; the items of both are in `asked`.
+std::int64_t Urns::sum_of_both(const Urn& urn, const Urn& other, std::int32_t v,
+                               Asked& asked) const {
+  std::vector<Item>& items = asked.items;
   const Item* known = item_of(urn.items.get(), urn.n, v);
   const Urn* rest = &other;
   if (!known || known->sum == kOut) {
     known = item_of(other.items.get(), other.n, v);
     rest = &urn;
   }
-  if (!known || known->sum == kOut) return units_of(items, v);
+  if (!known || known->sum == kOut) return units_of(items, v, asked);
   std::int64_t sum = known->sum;
   for (std::int32_t k = 0; k < rest->n; ++k) {
     const std::int32_t u = rest->items[k].value;
     const std::int32_t after = item_of(items.data(), items.size(), u)->count;
-    sum += units(u, v, after) - units(u, v, after - rest->items[k].count);
+    sum += units(u, v, after, asked) - units(u, v, after - rest->items[k].count, asked);
   }
   return sum;
+}
+
+double Urns::log_marginal_of(const std::vector<Item>& items, std::int64_t chance,
+                             Asked& asked) const {
+  std::int32_t size = 0;
+  asked.terms.clear();
+  for (const Item& item : items) {
+    size += item.count;
+    if (item.sum != kOut) asked.terms.push_back(static_cast<double>(item.sum) / kUnits);
+  }
+  asked.terms.push_back(static_cast<double>(chance) / kUnits);
+  return log_sum_exp(asked.terms) - log_rising_of_all(size);
 }
 
 std::uint64_t Urns::hash_of(const Item* items, std::size_t n) const {
@@ -407,8 +455,9 @@ std::uint64_t Urns::hash_of(const Item* items, std::size_t n) const {
   return hash;
 }
 
-// The urn of these items, held by one more.
-UrnId Urns::interned(const std::vector<Item>& items, std::int64_t chance) {
+// The urn of the items in `asked`, held by one more.
+UrnId Urns::interned(Asked& asked, std::int64_t chance) {
+  const std::vector<Item>& items = asked.items;
   const std::size_t n = items.size();
   const std::uint64_t hash = hash_of(items.data(), n);
   const auto same = [](const Item& a, const Item& b) {
@@ -437,14 +486,10 @@ UrnId Urns::interned(const std::vector<Item>& items, std::int64_t chance) {
   urn.n = static_cast<std::int32_t>(n);
   urn.chance = chance;
   urn.size = 0;
+  for (const Item& item : items) urn.size += item.count;
   urn.holders = 1;
-  terms_.clear();
-  for (const Item& item : items) {
-    urn.size += item.count;
-    if (item.sum != kOut) terms_.push_back(static_cast<double>(item.sum) / kUnits);
-  }
-  terms_.push_back(static_cast<double>(chance) / kUnits);
-  urn.log_marginal = log_sum_exp(terms_) - log_rising_of_all(urn.size);
+  fit_log_rising(urn.size);
+  urn.log_marginal = log_marginal_of(items, chance, asked);
   UrnId& bucket = buckets_[hash & (buckets_.size() - 1)];
   urn.next = bucket;
   bucket = urn.id;
@@ -472,14 +517,13 @@ void Urns::rehash() {
     urn.next = bucket;
     bucket = urn.id;
   }
-  const std::size_t wanted = std::min(kMostKnown, buckets_.size());
-  if (wanted > known_.size()) known_.assign(wanted, Known{});
+  n_known_ = std::max(n_known_, std::min(kMostKnown, buckets_.size()));
 }
 
 bool AttributeTable::knows(const Record& x) const {
   for (std::size_t i = 0; i < x.n; ++i) {
     const auto a = static_cast<std::size_t>(x.attributes[i]);
-    if (a >= attributes.size() || x.values[i] >= attributes[a]->values.size()) return false;
+    if (a >= attributes.size() || x.values[i] >= attributes[a]->values->size()) return false;
   }
   return true;
 }
@@ -524,13 +568,18 @@ double AttributeTable::log_predictive_new(const Record& x) {
   return total;
 }
 
+void AttributeTable::make_slot(std::int64_t slot) {
+  const std::size_t n = slot + 1;
+  if (held_.size() < n * attributes.size()) held_.resize(n * attributes.size(), kNoUrn);
+  if (unread_.size() < n) unread_.resize(n);
+}
+
 void AttributeTable::extend(const Record& x, const std::vector<std::int64_t>& parents,
                             const std::vector<std::int64_t>& children) {
   const std::size_t width = attributes.size();
   for (std::size_t k = 0; k < children.size(); ++k) {
     const std::size_t begin = children[k] * width;
-    if (held_.size() < begin + width) held_.resize(begin + width, kNoUrn);
-    if (unread_.size() <= static_cast<std::size_t>(children[k])) unread_.resize(children[k] + 1);
+    make_slot(children[k]);
     unread_[children[k]] = !x.n && (parents[k] < 0 || unread_[parents[k]]);
     for (std::size_t a = 0; a < width; ++a) {
       held_[begin + a] = parents[k] < 0 ? kNoUrn : held_[parents[k] * width + a];
@@ -577,8 +626,20 @@ void AttributeTable::log_marginals(Slot slot, double* out) {
   }
 }
 
-void AttributeTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int64_t* others,
-                                      double* out) {
+void AttributeTable::set_workers(std::size_t workers) {
+  for (auto& urns : attributes) urns->set_workers(workers);
+}
+
+std::unique_ptr<Table> AttributeTable::fresh() const {
+  auto table = std::make_unique<AttributeTable>();
+  for (std::size_t a = 0; a < attributes.size(); ++a) {
+    table->attributes.push_back(std::make_unique<Urns>(attributes[a]->values));
+  }
+  return table;
+}
+
+void AttributeTable::log_merge_ratios(std::size_t worker, Slot slot, std::int64_t n,
+                                      const std::int64_t* others, double* out) {
   const std::size_t width = attributes.size();
   for (std::int64_t k = 0; k < n; ++k) {
     if (unread_[slot] || unread_[others[k]]) {
@@ -588,26 +649,27 @@ void AttributeTable::log_merge_ratios(Slot slot, std::int64_t n, const std::int6
     double total = 0.0;
     for (std::size_t a = 0; a < width; ++a) {
       const UrnId urn = held_[slot * width + a], other = held_[others[k] * width + a];
-      if (urn != kNoUrn && other != kNoUrn) total += attributes[a]->merge_gain(urn, other);
+      if (urn != kNoUrn && other != kNoUrn) total += attributes[a]->merge_gain(urn, other, worker);
     }
     out[k] = total;
   }
 }
 
-void AttributeTable::merge(Slot slot, Slot into) {
+void AttributeTable::unite(Slot slot, Slot other, Slot both) {
   const std::size_t width = attributes.size();
-  unread_[into] = unread_[into] && unread_[slot];
+  make_slot(both);
+  unread_[both] = unread_[slot] && (other == kNone || unread_[other]);
   for (std::size_t a = 0; a < width; ++a) {
-    UrnId &urn = held_[slot * width + a], &other = held_[into * width + a];
-    if (urn != kNoUrn && other != kNoUrn) {
-      const UrnId both = attributes[a]->merged(urn, other);
-      attributes[a]->let_go(urn);
-      attributes[a]->let_go(other);
-      other = both;
-    } else if (urn != kNoUrn) {
-      other = urn;
+    const UrnId one = held_[slot * width + a];
+    const UrnId more = other == kNone ? kNoUrn : held_[other * width + a];
+    UrnId made = one == kNoUrn ? more : one;
+    if (one != kNoUrn && more != kNoUrn) {
+      made = attributes[a]->merged(one, more);
+    } else if (made != kNoUrn) {
+      attributes[a]->hold(made);
     }
-    urn = kNoUrn;
+    if (both == other && more != kNoUrn) attributes[a]->let_go(more);
+    held_[both * width + a] = made;
   }
 }
 
@@ -640,7 +702,8 @@ KB_API void kb_attributes_begin(Table* table, double concentration, double disco
   rules.letters.assign(letters, letters + n_letters);
   rules.by_words = by_words;
   const auto attribute = static_cast<std::int32_t>(attributes_of(table).size());
-  attributes_of(table).push_back(std::make_unique<kbforge::Urns>(attribute, std::move(rules)));
+  auto values = std::make_shared<kbforge::Values>(attribute, std::move(rules));
+  attributes_of(table).push_back(std::make_unique<kbforge::Urns>(std::move(values)));
 }
 
 // More values of an attribute, numbered from `first`, which is how many there are; 0: it is not, and
@@ -651,7 +714,7 @@ KB_API std::int32_t kb_attributes_values(Table* table, std::int32_t attribute, s
                                          const std::int64_t* char_start, const std::uint32_t* chars,
                                          const std::int64_t* feature_start, const std::int32_t* names,
                                          const std::int32_t* features, const double* masses) {
-  kbforge::Values& values = attributes_of(table)[attribute]->values;
+  kbforge::Values& values = *attributes_of(table)[attribute]->values;
   if (values.size() != first) return 0;
   values.add(n, base, counted, char_start, chars, feature_start, names, features, masses);
   return 1;
@@ -660,7 +723,8 @@ KB_API std::int32_t kb_attributes_values(Table* table, std::int32_t attribute, s
 // c G(u | v), for tests and for explanations.
 KB_API double kb_attributes_draw(Table* table, std::int32_t attribute, std::int32_t u,
                                  std::int32_t v) {
-  return attributes_of(table)[attribute]->values.draw(u, v);
+  kbforge::Draws draws;
+  return attributes_of(table)[attribute]->values->draw(u, v, draws);
 }
 
 // L({u, v}) - L({u}) - L({v}) of two values of an attribute, nats.

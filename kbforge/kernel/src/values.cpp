@@ -54,7 +54,7 @@ Values::Values(std::int32_t attribute, AttributeRules rules)
     : attribute_(attribute),
       rules_(std::move(rules)),
       elsewhere_scale_(rules_.concentration * (1.0 - rules_.weights[kCopy])),
-      known_(kFewKnown) {}
+      room_(kFewKnown) {}
 
 void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted,
                  const std::int64_t* char_start, const std::uint32_t* chars,
@@ -84,18 +84,17 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
   // what was asked for lately has room for more of them, most where the answer comes from Python
   const std::size_t each = rules_.by_words ? 256 : 4;
   const std::size_t wanted = std::min(kMostKnown, each * values_.size());
-  std::size_t room = known_.size();
-  while (room < wanted) room *= 2;
-  if (room > known_.size()) known_.assign(room, Known{});
+  while (room_ < wanted) room_ *= 2;
 }
 
-Values::Known& Values::place_of(std::int32_t u, std::int32_t v) {
+Draws::Known& Draws::place_of(std::int32_t u, std::int32_t v) {
   return known_[mixed(pair_of(u, v)) & (known_.size() - 1)];
 }
 
-double Values::draw(std::int32_t u, std::int32_t v) {
-  Known& known = place_of(u, v);
-  if (known.u != u || known.v != v) compare(u, v);
+double Values::draw(std::int32_t u, std::int32_t v, Draws& draws) const {
+  if (draws.known_.size() < room_) draws.known_.assign(room_, Draws::Known{});
+  Draws::Known& known = draws.place_of(u, v);
+  if (known.u != u || known.v != v) compare(u, v, draws);
   return known.draw;
 }
 
@@ -106,18 +105,18 @@ bool Values::spelled_before(std::int32_t u, std::int32_t v) const {
 }
 
 // Remember c G(u | v) and c G(v | u); what was asked for is written last.
-void Values::compare(std::int32_t u, std::int32_t v) {
+void Values::compare(std::int32_t u, std::int32_t v, Draws& draws) const {
   const std::vector<double>& weights = rules_.weights;
   const double c = rules_.concentration;
   if (u == v) {
-    place_of(u, u) = Known{u, u, c * weights[kCopy]};
+    draws.place_of(u, u) = Draws::Known{u, u, c * weights[kCopy]};
     return;
   }
   double chance[2];
   if (rules_.by_words) {
     rules_.by_words(attribute_, u, v, chance);
   } else {
-    by_features(u, v, chance);
+    by_features(u, v, draws, chance);
   }
   const Value &one = values_[u], &other = values_[v];
   if (!one.counted) chance[0] = weights.back();
@@ -130,23 +129,23 @@ void Values::compare(std::int32_t u, std::int32_t v) {
     u_given_v += weights[to_u.component] * to_u.probability;
     v_given_u += weights[to_v.component] * to_v.probability;
   }
-  place_of(v, u) = Known{v, u, c * v_given_u};
-  place_of(u, v) = Known{u, v, c * u_given_v};
+  draws.place_of(v, u) = Draws::Known{v, u, c * v_given_u};
+  draws.place_of(u, v) = Draws::Known{u, v, c * u_given_v};
 }
 
-void Values::by_features(std::int32_t u, std::int32_t v, double* out) {
+void Values::by_features(std::int32_t u, std::int32_t v, Draws& draws, double* out) const {
   const Value &one = values_[u], &other = values_[v];
-  of_u_.assign(1, rules_.weights.back());
-  of_v_.assign(1, rules_.weights.back());
+  draws.of_u_.assign(1, rules_.weights.back());
+  draws.of_v_.assign(1, rules_.weights.back());
   for (std::uint32_t i = one.feature_start; i < one.feature_end; ++i) {
     for (std::uint32_t j = other.feature_start; j < other.feature_end; ++j) {
       if (features_[i] != features_[j]) continue;
-      of_u_.push_back(shares_[j]);
-      of_v_.push_back(shares_[i]);
+      draws.of_u_.push_back(shares_[j]);
+      draws.of_v_.push_back(shares_[i]);
     }
   }
-  out[0] = exact_sum(of_u_.data(), of_u_.size());
-  out[1] = exact_sum(of_v_.data(), of_v_.size());
+  out[0] = exact_sum(draws.of_u_.data(), draws.of_u_.size());
+  out[1] = exact_sum(draws.of_v_.data(), draws.of_v_.size());
 }
 
 // By feature: how probable it is to be the one kept, over what else has it.

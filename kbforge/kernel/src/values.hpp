@@ -25,6 +25,20 @@ struct AttributeRules {
   ByWords by_words;              // null: features in common count, not words
 };
 
+// The draws that one thread asked for lately.
+class Draws {
+ private:
+  friend class Values;
+  struct Known {
+    std::int32_t u = -1, v = -1;
+    double draw = 0.0;
+  };
+  Known& place_of(std::int32_t u, std::int32_t v);
+
+  std::vector<Known> known_;
+  std::vector<double> of_u_, of_v_;
+};
+
 class Values {
  public:
   Values(std::int32_t attribute, AttributeRules rules);
@@ -40,8 +54,8 @@ class Values {
   double log_base(std::int32_t v) const { return values_[v].log_base; }
   // c G(u | elsewhere).
   double draw_elsewhere(std::int32_t u) const { return values_[u].elsewhere; }
-  // c G(u | v).
-  double draw(std::int32_t u, std::int32_t v);
+  // c G(u | v); threads ask with draws of their own.
+  double draw(std::int32_t u, std::int32_t v, Draws& draws) const;
   // Whether u is spelled before v, letter by letter.
   bool spelled_before(std::int32_t u, std::int32_t v) const;
 
@@ -52,18 +66,13 @@ class Values {
     std::uint64_t letters;  // which there are, by their last six bits
     bool counted;
   };
-  struct Known {
-    std::int32_t u = -1, v = -1;
-    double draw = 0.0;
-  };
   struct Slip {
     int component;
     double probability;
   };
 
-  Known& place_of(std::int32_t u, std::int32_t v);
-  void compare(std::int32_t u, std::int32_t v);
-  void by_features(std::int32_t u, std::int32_t v, double* out);
+  void compare(std::int32_t u, std::int32_t v, Draws& draws) const;
+  void by_features(std::int32_t u, std::int32_t v, Draws& draws, double* out) const;
   void work_out_shares(const Value& value, const std::int32_t* names, const double* masses);
   int slips_between(const Value& u, const Value& v) const;
   Slip slip(const Value& observed, const Value& given, int distance) const;
@@ -78,8 +87,7 @@ class Values {
   std::vector<std::uint32_t> chars_;
   std::vector<std::int32_t> features_;
   std::vector<double> shares_;  // of each entry of features_, times its weight
-  std::vector<Known> known_;    // the draws asked for lately
-  std::vector<double> of_u_, of_v_;
+  std::size_t room_;            // of the draws asked for lately
 };
 
 }  // namespace kbforge

@@ -1,0 +1,564 @@
+// Units, rounds of best merges, and which of them were close.
+#include "rounds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+namespace kbforge {
+
+namespace {
+
+// What a round does to a cluster: it is one of two that merge, which stays or is no more; or it is next
+// to one.
+enum Mark : std::uint8_t { kAsBefore = 0, kMerged = 1, kGone = 2, kNextTo = 3 };
+
+constexpr std::int32_t kMostGain = 1 << 30;
+constexpr std::size_t kAtOnce = 64;  // clusters that a thread takes in turn
+
+std::uint64_t hash_of(const Record& x) {
+  std::uint64_t hash = x.n;
+  for (std::size_t k = 0; k < x.n; ++k) {
+    const auto attribute = static_cast<std::uint64_t>(static_cast<std::uint32_t>(x.attributes[k]));
+    hash = mixed(hash ^ (attribute << 32) ^ static_cast<std::uint32_t>(x.values[k]));
+  }
+  return hash;
+}
+
+bool same(const Record& x, const Record& y) {
+  return x.n == y.n && std::equal(x.attributes, x.attributes + x.n, y.attributes) &&
+         std::equal(x.values, x.values + x.n, y.values);
+}
+
+bool meet(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
+  if (a.size() > b.size()) return meet(b, a);
+  return std::any_of(a.begin(), a.end(), [&b](std::int32_t one) {
+    return std::binary_search(b.begin(), b.end(), one);
+  });
+}
+
+void unite(std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
+  std::vector<std::int32_t> both;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  a.swap(both);
+}
+
+// The edge to a cluster in a list that ascends; null if there is none.
+template <typename Edges>
+auto edge_to(Edges& edges, std::int32_t to) -> decltype(&edges[0]) {
+  const auto before = [](const auto& edge, std::int32_t cluster) { return edge.to < cluster; };
+  const auto found = std::lower_bound(edges.begin(), edges.end(), to, before);
+  return found != edges.end() && found->to == to ? &*found : nullptr;
+}
+
+}  // namespace
+
+double put_together(Table& table, const Record& x, bool first, Slot slot, Slot spare) {
+  const double alone = table.log_predictive_new(x);
+  table.extend(x, {kNone}, {first ? slot : spare});
+  if (first) return alone;
+  const std::int64_t other = slot;
+  double ratio = 0.0;
+  table.log_merge_ratios(0, spare, 1, &other, &ratio);
+  table.merge(spare, slot);
+  return alone + ratio;
+}
+
+void Marks::add(const Marks& more) {
+  unite(values, more.values);
+  unite(components, more.components);
+}
+
+Rounds::Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
+               const std::vector<double>& log_cluster, double least, std::size_t workers)
+    : table_(table), fragments_(fragments), log_cluster_(log_cluster),
+      least_(static_cast<std::int32_t>(least * kGainUnits)), crew_(workers) {
+  table_.set_workers(workers);
+  make_units(apart);
+  if (apart) note_marks(*apart);
+  const auto n = static_cast<std::size_t>(n_units());
+  into_.resize(n);
+  for (std::size_t unit = 0; unit < n; ++unit) into_[unit] = static_cast<std::int32_t>(unit);
+  best_.assign(n, kNone);
+  best_gain_.assign(n, 0);
+  edges_.resize(n);
+  mark_.assign(n, 0);
+}
+
+// Fragments that must be together are one unit, and those that state the same if that is more probable
+// than having each apart; a fragment that is kept apart from others is one by itself.
+void Rounds::make_units(const kb_apart* apart) {
+  const std::int64_t n = fragments_.n;
+  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known;  // groups by hash
+  std::unordered_map<std::int64_t, std::int32_t> of_component;
+  std::vector<std::vector<std::int32_t>> groups;
+  std::vector<std::uint8_t> must;
+  known.reserve(n);
+  for (std::int32_t x = 0; x < n; ++x) {
+    const auto next = static_cast<std::int32_t>(groups.size());
+    std::int32_t group = next;
+    const std::int64_t component = apart ? apart->component[x] : kNone;
+    const bool valued = apart && apart->value_start[x] < apart->value_start[x + 1];
+    const Record record = fragments_.record(x);
+    if (component != kNone) {
+      group = of_component.emplace(component, next).first->second;
+    } else if (!valued && record.n) {
+      auto& some = known[hash_of(record)];
+      for (std::int32_t one : some) {
+        if (same(record, fragments_.record(groups[one][0]))) group = one;
+      }
+      if (group == next) some.push_back(next);
+    }
+    if (group == next) {
+      groups.emplace_back();
+      must.push_back(component != kNone);
+    }
+    groups[group].push_back(x);
+  }
+  unit_start_.assign(1, 0);
+  unit_fragments_.reserve(n);
+  const auto begin = [this](std::int32_t x) {
+    unit_fragments_.push_back(x);
+    unit_start_.push_back(static_cast<std::int64_t>(unit_fragments_.size()));
+  };
+  std::vector<std::pair<std::int32_t, std::int32_t>> order;  // by first fragment
+  std::vector<std::uint8_t> whole(groups.size());
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    whole[k] = must[k] || groups[k].size() == 1 || together(groups[k]);
+    if (whole[k]) {
+      order.emplace_back(groups[k][0], static_cast<std::int32_t>(k));
+    } else {
+      for (std::int32_t x : groups[k]) order.emplace_back(x, static_cast<std::int32_t>(k));
+    }
+  }
+  std::sort(order.begin(), order.end());
+  for (const auto& one : order) {
+    begin(one.first);
+    if (!whole[one.second] || groups[one.second].size() == 1) continue;
+    const auto& group = groups[one.second];
+    unit_fragments_.insert(unit_fragments_.end(), group.begin() + 1, group.end());
+    unit_start_.back() = static_cast<std::int64_t>(unit_fragments_.size());
+  }
+  const std::int64_t units = n_units();
+  size_.resize(units);
+  score_.resize(units);
+  for (std::int32_t unit = 0; unit < units; ++unit) place(unit);
+}
+
+bool Rounds::together(const std::vector<std::int32_t>& alike) {
+  const auto slot = static_cast<Slot>(fragments_.n);
+  const auto n = static_cast<std::int32_t>(alike.size());
+  double both = 0.0;
+  for (std::int32_t k = 0; k < n; ++k) {
+    both += put_together(table_, fragments_.record(alike[k]), k == 0, slot, slot + 1);
+  }
+  table_.release({slot});
+  const double each = log_cluster_[1] + table_.log_predictive_new(fragments_.record(alike[0]));
+  return both + log_cluster_[n] > n * each;
+}
+
+void Rounds::place(std::int32_t unit) {
+  const std::int64_t begin = unit_start_[unit], end = unit_start_[unit + 1];
+  size_[unit] = static_cast<std::int32_t>(end - begin);
+  score_[unit] = 0.0;
+  for (std::int64_t k = begin; k < end; ++k) {
+    const Record x = fragments_.record(unit_fragments_[k]);
+    score_[unit] += put_together(table_, x, k == begin, unit, static_cast<Slot>(fragments_.n));
+  }
+}
+
+void Rounds::note_marks(const kb_apart& apart) {
+  apart_.resize(apart.components);
+  for (std::int64_t k = 0; k < apart.components; ++k) {
+    apart_[k].assign(apart.apart + apart.apart_start[k], apart.apart + apart.apart_start[k + 1]);
+    std::sort(apart_[k].begin(), apart_[k].end());
+  }
+  marks_.resize(n_units());
+  for (std::int32_t unit = 0; unit < n_units(); ++unit) {
+    for (std::int64_t at = unit_start_[unit]; at < unit_start_[unit + 1]; ++at) {
+      const std::int32_t x = unit_fragments_[at];
+      std::vector<std::int32_t> values(apart.values + apart.value_start[x],
+                                       apart.values + apart.value_start[x + 1]);
+      std::sort(values.begin(), values.end());
+      Marks own{values, {}};
+      if (apart.component[x] != kNone) {
+        own.components.push_back(static_cast<std::int32_t>(apart.component[x]));
+      }
+      marks_[unit].add(own);
+    }
+  }
+  unit_marks_ = marks_;
+}
+
+bool Rounds::barred(const Marks& one, const Marks& other) const {
+  if (meet(one.values, other.values)) return true;
+  return std::any_of(one.components.begin(), one.components.end(), [&](std::int32_t component) {
+    return meet(apart_[component], other.components);
+  });
+}
+
+// -- which clusters to compare ----------------------------------------------------------------
+
+std::int64_t Rounds::connect(const std::int64_t* key_start, const std::int64_t* keys,
+                             const Blocking& blocking) {
+  find_blocks(key_start, keys, blocking.most);
+  find_near(blocking);
+  return score_near();
+}
+
+// The clusters that share each key. Keys are told apart by forty bits: those of two may be one block.
+void Rounds::find_blocks(const std::int64_t* key_start, const std::int64_t* keys,
+                         std::int64_t most) {
+  struct Holder {
+    std::uint32_t key;
+    std::int32_t cluster;
+    bool operator<(const Holder& other) const {
+      return key != other.key ? key < other.key : cluster < other.cluster;
+    }
+    bool operator==(const Holder& other) const {
+      return key == other.key && cluster == other.cluster;
+    }
+  };
+  constexpr std::size_t kParts = 256;
+  const std::int64_t units = n_units(), grain = 1 << 14, chunks = (units + grain - 1) / grain;
+  const auto part_of = [](std::uint64_t key) { return key >> 56; };
+  std::vector<std::int64_t> at(chunks * kParts, 0);
+  const auto each_key = [&](std::size_t chunk, const auto& task) {
+    const std::int64_t end = std::min<std::int64_t>(units, (chunk + 1) * grain);
+    for (std::int64_t unit = chunk * grain; unit < end; ++unit) {
+      for (std::int64_t k = key_start[unit]; k < key_start[unit + 1]; ++k) {
+        task(unit, mixed(static_cast<std::uint64_t>(keys[k])));
+      }
+    }
+  };
+  crew_.share(chunks, 1, [&](std::size_t, std::size_t chunk) {
+    each_key(chunk, [&](std::int64_t, std::uint64_t key) { ++at[chunk * kParts + part_of(key)]; });
+  });
+  std::vector<std::int64_t> start(kParts + 1, 0);
+  for (std::size_t part = 0; part < kParts; ++part) {
+    start[part + 1] = start[part];
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const std::int64_t here = at[chunk * kParts + part];
+      at[chunk * kParts + part] = start[part + 1];
+      start[part + 1] += here;
+    }
+  }
+  std::vector<Holder> holders(start[kParts]);
+  crew_.share(chunks, 1, [&](std::size_t, std::size_t chunk) {
+    each_key(chunk, [&](std::int64_t unit, std::uint64_t key) {
+      const auto low = static_cast<std::uint32_t>(key >> 24);
+      holders[at[chunk * kParts + part_of(key)]++] = {low, root(static_cast<std::int32_t>(unit))};
+    });
+  });
+  // clusters that a key with few of them leads to another
+  std::vector<std::uint8_t> led(units, 0);
+  std::vector<std::int64_t> ends(kParts);
+  const auto each_block = [&](std::size_t part, const auto& task) {
+    const auto end = holders.begin() + ends[part];
+    for (auto begin = holders.begin() + start[part]; begin != end;) {
+      auto last = begin;
+      while (last != end && last->key == begin->key) ++last;
+      if (last - begin > 1) task(begin, last);
+      begin = last;
+    }
+  };
+  crew_.share(kParts, 1, [&](std::size_t, std::size_t part) {
+    const auto begin = holders.begin() + start[part], end = holders.begin() + start[part + 1];
+    std::sort(begin, end);
+    ends[part] = std::unique(begin, end) - holders.begin();
+  });
+  for (std::size_t part = 0; part < kParts; ++part) {
+    each_block(part, [&](auto begin, auto end) {
+      if (end - begin > most) return;
+      for (auto one = begin; one != end; ++one) led[one->cluster] = 1;
+    });
+  }
+  std::vector<std::pair<std::int32_t, std::int32_t>> members;  // of a cluster and a block
+  block_start_.assign(1, 0);
+  block_.clear();
+  in_start_.assign(units + 1, 0);
+  for (std::size_t part = 0; part < kParts; ++part) {
+    each_block(part, [&](auto begin, auto end) {
+      const bool open = end - begin <= most;
+      const auto looks = [&](const Holder& one) { return open || !led[one.cluster]; };
+      if (!std::any_of(begin, end, looks)) return;
+      const auto block = static_cast<std::int32_t>(block_start_.size() - 1);
+      for (auto one = begin; one != end; ++one) {
+        if (looks(*one)) {
+          members.emplace_back(one->cluster, block);
+          ++in_start_[one->cluster + 1];
+        }
+        if (one - begin < most) block_.push_back(one->cluster);
+      }
+      block_start_.push_back(static_cast<std::int64_t>(block_.size()));
+    });
+  }
+  for (std::int64_t k = 0; k < units; ++k) in_start_[k + 1] += in_start_[k];
+  in_.resize(members.size());
+  std::vector<std::int64_t> next(in_start_.begin(), in_start_.end() - 1);
+  for (const auto& one : members) in_[next[one.first]++] = one.second;
+}
+
+// By cluster, the later ones to compare it with, ascending; and those that it is near to.
+void Rounds::find_near(const Blocking& blocking) {
+  struct Shared {
+    std::int32_t keys, cluster;
+    bool operator<(const Shared& other) const {
+      return keys != other.keys ? keys > other.keys : cluster < other.cluster;
+    }
+  };
+  const std::int64_t units = n_units(), grain = 1 << 11, chunks = (units + grain - 1) / grain;
+  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> found(chunks);
+  std::vector<std::vector<std::int32_t>> counts(crew_.workers());
+  crew_.share(chunks, 1, [&](std::size_t worker, std::size_t chunk) {
+    std::vector<std::int32_t>& count = counts[worker];
+    count.resize(units);
+    std::vector<Shared> near;
+    const std::int64_t end = std::min<std::int64_t>(units, (chunk + 1) * grain);
+    for (auto x = static_cast<std::int32_t>(chunk * grain); x < end; ++x) {
+      near.clear();
+      for (std::int64_t k = in_start_[x]; k < in_start_[x + 1]; ++k) {
+        for (std::int64_t at = block_start_[in_[k]]; at < block_start_[in_[k] + 1]; ++at) {
+          if (!count[block_[at]]++) near.push_back({0, block_[at]});
+        }
+      }
+      std::int32_t most = 0;
+      for (Shared& one : near) {
+        one.keys = one.cluster == x ? 0 : count[one.cluster];
+        most = std::max(most, one.keys);
+        count[one.cluster] = 0;
+      }
+      const std::int32_t least = std::max(1, std::min(blocking.shared, most));
+      const auto few = [least](const Shared& one) { return one.keys < least; };
+      near.erase(std::remove_if(near.begin(), near.end(), few), near.end());
+      if (near.size() > static_cast<std::size_t>(blocking.top)) {
+        std::nth_element(near.begin(), near.begin() + blocking.top, near.end());
+        near.resize(blocking.top);
+      }
+      for (const Shared& one : near) {
+        found[chunk].emplace_back(std::min(x, one.cluster), std::max(x, one.cluster));
+      }
+    }
+  });
+  near_.assign(units, {});
+  for (auto& some : found) {
+    for (const auto& pair : some) near_[pair.first].push_back(pair.second);
+    std::vector<std::pair<std::int32_t, std::int32_t>>().swap(some);
+  }
+}
+
+// L(C + D) and the prior's term less those of each, in units, of others that nothing bars.
+void Rounds::score(std::size_t worker, std::int32_t cluster,
+                   const std::vector<std::int64_t>& others, std::int32_t* gains) {
+  std::vector<double> ratios(others.size());
+  table_.log_merge_ratios(worker, cluster, static_cast<std::int64_t>(others.size()),
+                          others.data(), ratios.data());
+  for (std::size_t k = 0; k < others.size(); ++k) {
+    const auto other = static_cast<std::int32_t>(others[k]);
+    const std::int32_t a = size_[cluster], b = size_[other];
+    const double gain = ratios[k] + (log_cluster_[a + b] - (log_cluster_[a] + log_cluster_[b]));
+    const double units = std::nearbyint(gain * kGainUnits);
+    if (std::isnan(units) || (bound() && barred(marks_[cluster], marks_[other]))) {
+      gains[k] = kBarred;
+    } else {
+      gains[k] = static_cast<std::int32_t>(
+          std::max<double>(-kMostGain, std::min<double>(kMostGain, units)));
+    }
+  }
+}
+
+std::int64_t Rounds::score_near() {
+  const std::int64_t units = n_units();
+  std::vector<std::vector<Edge>> found(units);
+  std::vector<std::int64_t> scored(crew_.workers(), 0);
+  crew_.share(units, kAtOnce, [&](std::size_t worker, std::size_t x) {
+    auto& near = near_[x];
+    if (near.empty()) return;
+    std::sort(near.begin(), near.end());
+    near.erase(std::unique(near.begin(), near.end()), near.end());
+    std::vector<std::int64_t> others;
+    for (std::int32_t other : near) {
+      if (!edge_to(edges_[x], other)) others.push_back(other);
+    }
+    std::vector<std::int32_t>().swap(near);
+    std::vector<std::int32_t> gains(others.size());
+    score(worker, static_cast<std::int32_t>(x), others, gains.data());
+    scored[worker] += static_cast<std::int64_t>(others.size());
+    for (std::size_t k = 0; k < others.size(); ++k) {
+      if (gains[k] < least_ || gains[k] == kBarred) continue;
+      found[x].push_back({static_cast<std::int32_t>(others[k]), gains[k]});
+    }
+  });
+  std::vector<std::vector<std::int32_t>>().swap(near_);
+  waiting_.clear();
+  for (std::int32_t x = 0; x < units; ++x) {
+    for (const Edge& edge : found[x]) {
+      edges_[x].push_back(edge);
+      edges_[edge.to].push_back({x, edge.gain});
+      compared_.emplace_back(x, edge.to);
+      mark_[x] = mark_[edge.to] = kNextTo;
+    }
+    std::vector<Edge>().swap(found[x]);
+  }
+  for (std::int32_t x = 0; x < units; ++x) {
+    if (mark_[x] != kNextTo) continue;
+    waiting_.push_back(x);
+    mark_[x] = kAsBefore;
+  }
+  crew_.share(waiting_.size(), kAtOnce, [&](std::size_t, std::size_t k) {
+    auto& edges = edges_[waiting_[k]];
+    std::sort(edges.begin(), edges.end(),
+              [](const Edge& a, const Edge& b) { return a.to < b.to; });
+  });
+  std::int64_t all = 0;
+  for (std::int64_t some : scored) all += some;
+  return all;
+}
+
+// -- rounds -----------------------------------------------------------------------------------
+
+void Rounds::find_best(const std::vector<std::int32_t>& clusters) {
+  crew_.share(clusters.size(), kAtOnce, [&](std::size_t, std::size_t k) {
+    const std::int32_t x = clusters[k];
+    best_[x] = kNone;
+    best_gain_[x] = 0;
+    for (const Edge& edge : edges_[x]) {  // ascending: the first of equals stays
+      if (edge.gain <= best_gain_[x]) continue;
+      best_[x] = edge.to;
+      best_gain_[x] = edge.gain;
+    }
+  });
+}
+
+// Pairs of clusters that are each other's best partner, the smaller first, ascending.
+std::vector<std::pair<std::int32_t, std::int32_t>> Rounds::reciprocal() const {
+  std::vector<std::pair<std::int32_t, std::int32_t>> pairs;
+  for (std::int32_t x : waiting_) {
+    const std::int32_t other = best_[x];
+    if (other == kNone || best_[other] != x) continue;
+    pairs.emplace_back(std::min(x, other), std::max(x, other));
+  }
+  std::sort(pairs.begin(), pairs.end());
+  pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+  return pairs;
+}
+
+std::int64_t Rounds::merge_best() {
+  find_best(waiting_);
+  const auto pairs = reciprocal();
+  waiting_.clear();
+  if (!pairs.empty()) merge(pairs);
+  return static_cast<std::int64_t>(pairs.size());
+}
+
+void Rounds::merge(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) {
+  const std::size_t n = pairs.size();
+  std::vector<double> ratios(n);
+  crew_.share(n, kAtOnce, [&](std::size_t worker, std::size_t k) {
+    const std::int64_t other = pairs[k].second;
+    table_.log_merge_ratios(worker, pairs[k].first, 1, &other, &ratios[k]);
+  });
+  for (std::size_t k = 0; k < n; ++k) {
+    const std::int32_t into = pairs[k].first, gone = pairs[k].second;
+    table_.merge(gone, into);
+    into_[gone] = into;
+    size_[into] += size_[gone];
+    score_[into] += score_[gone] + ratios[k];
+    if (bound()) marks_[into].add(marks_[gone]);
+    mark_[into] = kMerged;
+    mark_[gone] = kGone;
+  }
+  // what each had is the best of both for a moment
+  crew_.share(n, kAtOnce, [&](std::size_t, std::size_t k) {
+    auto &edges = edges_[pairs[k].first], &others = edges_[pairs[k].second];
+    edges.insert(edges.end(), others.begin(), others.end());
+    std::vector<Edge>().swap(others);
+    fold(pairs[k].first);
+  });
+  std::vector<std::vector<std::int32_t>> before(n);
+  crew_.share(n, 16, [&](std::size_t worker, std::size_t k) {
+    const std::int32_t x = pairs[k].first;
+    std::vector<std::int64_t> others;
+    for (const Edge& edge : edges_[x]) {
+      before[k].push_back(edge.gain);
+      if (mark_[edge.to] != kMerged || edge.to > x) others.push_back(edge.to);
+    }
+    std::vector<std::int32_t> gains(others.size());
+    score(worker, x, others, gains.data());
+    std::size_t at = 0;
+    for (Edge& edge : edges_[x]) {
+      if (at < others.size() && edge.to == others[at]) edge.gain = gains[at++];
+    }
+  });
+  std::vector<std::vector<Rival>> rivals(n);
+  std::vector<std::int32_t> margins(n);
+  crew_.share(n, kAtOnce, [&](std::size_t, std::size_t k) {
+    const std::int32_t x = pairs[k].first;
+    for (Edge& edge : edges_[x]) {
+      if (mark_[edge.to] == kMerged && edge.to < x) edge.gain = edge_to(edges_[edge.to], x)->gain;
+    }
+    margins[k] = note_rivals(pairs[k], before[k], rivals[k]);
+  });
+  for (std::size_t k = 0; k < n; ++k) {
+    merges_.push_back({pairs[k].second, pairs[k].first, margins[k]});
+    rivals_.insert(rivals_.end(), rivals[k].begin(), rivals[k].end());
+    waiting_.push_back(pairs[k].first);
+  }
+  for (std::size_t k = 0; k < n; ++k) {
+    for (const Edge& edge : edges_[pairs[k].first]) {
+      if (mark_[edge.to] != kAsBefore) continue;
+      mark_[edge.to] = kNextTo;
+      waiting_.push_back(edge.to);
+    }
+  }
+  crew_.share(waiting_.size() - n, kAtOnce, [&](std::size_t, std::size_t k) {
+    const std::int32_t x = waiting_[n + k];
+    fold(x);
+    for (Edge& edge : edges_[x]) {
+      if (mark_[edge.to] == kMerged) edge.gain = edge_to(edges_[edge.to], x)->gain;
+    }
+  });
+  crew_.share(waiting_.size(), kAtOnce, [&](std::size_t, std::size_t k) {
+    auto& edges = edges_[waiting_[k]];
+    const auto out = [this](const Edge& edge) { return edge.gain < least_; };
+    edges.erase(std::remove_if(edges.begin(), edges.end(), out), edges.end());
+  });
+  for (std::int32_t x : waiting_) mark_[x] = kAsBefore;
+  std::sort(waiting_.begin(), waiting_.end());
+}
+
+// Have each edge of a cluster once, to what others are now, with the largest of its gains.
+void Rounds::fold(std::int32_t cluster) {
+  auto& edges = edges_[cluster];
+  for (Edge& edge : edges) {
+    if (mark_[edge.to] == kGone) edge.to = into_[edge.to];
+  }
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+    return a.to != b.to ? a.to < b.to : a.gain > b.gain;
+  });
+  const auto last = std::unique(edges.begin(), edges.end(),
+                                [](const Edge& a, const Edge& b) { return a.to == b.to; });
+  edges.erase(last, edges.end());
+  const auto own = [cluster](const Edge& edge) { return edge.to == cluster; };
+  edges.erase(std::remove_if(edges.begin(), edges.end(), own), edges.end());
+}
+
+// By how many units a merge was better than leaving both apart, or than merging one of them with a
+// neighbour instead; `before` has what that would have gained.
+std::int32_t Rounds::note_rivals(const std::pair<std::int32_t, std::int32_t>& pair,
+                                 const std::vector<std::int32_t>& before,
+                                 std::vector<Rival>& rivals) const {
+  const std::int32_t gain = best_gain_[pair.first];
+  std::int32_t margin = gain;
+  const auto& edges = edges_[pair.first];
+  for (std::size_t k = 0; k < edges.size(); ++k) {
+    const std::int64_t kept = std::int64_t{gain} + std::max(0, edges[k].gain) - before[k];
+    if (kept >= kDoubt) continue;
+    const auto close = static_cast<std::int32_t>(std::max<std::int64_t>(kept, 0));
+    rivals.push_back({pair.first, edges[k].to, close});
+    margin = std::min(margin, close);
+  }
+  return margin;
+}
+
+}  // namespace kbforge

@@ -1,0 +1,142 @@
+// Clustering of a whole file by best merges in rounds (kbforge/clustering/rounds.py).
+//
+// Clusters that share keys are compared; in a round every cluster finds the partner with which a merge
+// gains most, and those that find each other merge. Gains are whole numbers, each list is written by
+// one thread, and ties go to the smallest number, so that the number of threads changes nothing.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "api.hpp"
+#include "crew.hpp"
+#include "table.hpp"
+#include "wave.hpp"
+
+namespace kbforge {
+
+// Units of a gain in one nat.
+constexpr double kGainUnits = 65536.0;
+// Merges that are better than what they exclude by more units are not noted as close.
+constexpr std::int32_t kDoubt = 8 * 65536;
+
+// How clusters that share keys are compared.
+struct Blocking {
+  std::int64_t most;    // clusters of a key; one with more leads nowhere, unless no other key does
+  std::int32_t shared;  // keys in common, if any other cluster has that many
+  std::int32_t top;     // others, those with most keys in common
+};
+
+// What a group of fragments has that may keep it apart from others: values of the linking attribute,
+// and components of decisions.
+struct Marks {
+  std::vector<std::int32_t> values, components;  // each ascending
+  void add(const Marks& more);
+};
+
+// Let a cluster take in a fragment, or, if it is the `first`, be it; what L gains, nats.
+double put_together(Table& table, const Record& x, bool first, Slot slot, Slot spare);
+
+// A merge that was made, and by how many units it was better than what it excludes.
+struct Merge {
+  std::int32_t slot, into, margin;
+};
+
+// Clusters that a merge has kept apart, and by how many units it was better.
+struct Rival {
+  std::int32_t one, other, margin;
+};
+
+class Rounds {
+ public:
+  // A table with nothing in it yet, and what each fragment states. `log_cluster`: log alpha and what
+  // the prior adds, by cluster size. `least`: pairs whose merge would gain less are not kept.
+  Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
+         const std::vector<double>& log_cluster, double least, std::size_t workers);
+
+  // Fragments that state the same, or must be together, are one unit from the start, named by its
+  // first fragment.
+  std::int64_t n_units() const { return static_cast<std::int64_t>(unit_start_.size()) - 1; }
+  const std::vector<std::int32_t>& unit_fragments() const { return unit_fragments_; }
+  const std::vector<std::int64_t>& unit_start() const { return unit_start_; }
+
+  // Compare clusters that share keys of their units; how many pairs were scored.
+  std::int64_t connect(const std::int64_t* key_start, const std::int64_t* keys,
+                       const Blocking& blocking);
+  // One round; how many merges it made.
+  std::int64_t merge_best();
+
+  std::int32_t root(std::int32_t unit) const {
+    while (into_[unit] != unit) unit = into_[unit];
+    return unit;
+  }
+
+  // Of the pairs that were compared and kept, and are not merged.
+  struct Edge {
+    std::int32_t to, gain;  // in units
+  };
+
+  const Batch& fragments() const { return fragments_; }
+  const Table& table() const { return table_; }
+  Crew& crew() { return crew_; }
+  const std::vector<Edge>& edges(std::int32_t cluster) const { return edges_[cluster]; }
+  const std::vector<Merge>& merges() const { return merges_; }
+  const std::vector<Rival>& rivals() const { return rivals_; }
+  // Pairs of units that were compared.
+  const std::vector<std::pair<std::int32_t, std::int32_t>>& compared() const { return compared_; }
+  const Marks& marks(std::int32_t unit) const { return unit_marks_[unit]; }
+  std::int32_t size(std::int32_t cluster) const { return size_[cluster]; }
+  // L of a cluster, nats.
+  double log_marginal(std::int32_t cluster) const { return score_[cluster]; }
+  double log_cluster(std::int32_t size) const { return log_cluster_[size]; }
+  bool bound() const { return !marks_.empty(); }
+  bool barred(const Marks& one, const Marks& other) const;
+
+ private:
+  static constexpr std::int32_t kBarred = std::numeric_limits<std::int32_t>::min();
+
+  void make_units(const kb_apart* apart);
+  void place(std::int32_t unit);
+  bool together(const std::vector<std::int32_t>& alike);
+  void note_marks(const kb_apart& apart);
+  void find_blocks(const std::int64_t* key_start, const std::int64_t* keys, std::int64_t most);
+  void find_near(const Blocking& blocking);
+  std::int64_t score_near();
+  void score(std::size_t worker, std::int32_t cluster, const std::vector<std::int64_t>& others,
+             std::int32_t* gains);
+  void find_best(const std::vector<std::int32_t>& clusters);
+  std::vector<std::pair<std::int32_t, std::int32_t>> reciprocal() const;
+  void merge(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs);
+  void fold(std::int32_t cluster);
+  std::int32_t note_rivals(const std::pair<std::int32_t, std::int32_t>& pair,
+                           const std::vector<std::int32_t>& before,
+                           std::vector<Rival>& rivals) const;
+
+  Table& table_;
+  const Batch fragments_;
+  std::vector<double> log_cluster_;
+  std::int32_t least_;
+  Crew crew_;
+  std::vector<std::int64_t> unit_start_;
+  std::vector<std::int32_t> unit_fragments_;
+  // by unit, of the cluster that it names
+  std::vector<std::int32_t> into_, size_, best_, best_gain_;
+  std::vector<double> score_;
+  std::vector<Marks> marks_, unit_marks_;  // none, if nothing is kept apart
+  std::vector<std::vector<std::int32_t>> apart_;  // by component, ascending
+  std::vector<std::vector<Edge>> edges_;          // by cluster, ascending
+  std::vector<Merge> merges_;
+  std::vector<Rival> rivals_;
+  std::vector<std::pair<std::int32_t, std::int32_t>> compared_;
+  std::vector<std::int32_t> waiting_;  // clusters whose best partner may have changed
+  std::vector<std::uint8_t> mark_;
+  // blocks of clusters that share a key, and by cluster the blocks that it is in
+  std::vector<std::int64_t> block_start_, in_start_;
+  std::vector<std::int32_t> block_, in_;
+  std::vector<std::vector<std::int32_t>> near_;  // by cluster, later ones to compare it with
+};
+
+}  // namespace kbforge
