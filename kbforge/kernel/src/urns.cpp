@@ -64,6 +64,12 @@ class Urns {
     bool gained = false;
   };
 
+  // Two urns, and what their merge gains.
+  struct Met {
+    UrnId urn = kNoUrn, other = kNoUrn;
+    double gain = 0.0;
+  };
+
   static std::uint32_t place_of(UrnId urn) { return static_cast<std::uint32_t>(urn) - 1; }
   const Urn& at(UrnId urn) const { return urns_[place_of(urn)]; }
   double work_out_gain(const Urn& urn, std::int32_t u, Asked& asked) const;
@@ -107,12 +113,18 @@ class Urns::Asked {
     return known;
   }
 
+  Met& met_of(UrnId urn, UrnId other, std::size_t room) {
+    if (met_.size() < room) met_.assign(room, Met{});
+    return met_[mixed(mixed(urn) + other) & (met_.size() - 1)];
+  }
+
   Draws draws;
   std::vector<double> terms, factors;
   std::vector<Item> items;
 
  private:
   std::vector<Known> known_;
+  std::vector<Met> met_;
 };
 
 class AttributeTable : public Table {
@@ -351,9 +363,13 @@ double Urns::merge_gain(UrnId urn, UrnId other, std::size_t worker) const {
     return gain(urn, at(other).items[0].value, worker) - log_marginal(other);
   }
   Asked& asked = *asked_[worker];
-  const std::int64_t chance = join(at(urn), at(other), asked);
-  const double both = log_marginal_of(asked.items, chance, asked);
-  return both - log_marginal(urn) - log_marginal(other);
+  Met& met = asked.met_of(urn, other, n_known_);
+  if (met.urn != urn || met.other != other) {
+    const std::int64_t chance = join(at(urn), at(other), asked);
+    const double both = log_marginal_of(asked.items, chance, asked);
+    met = {urn, other, both - log_marginal(urn) - log_marginal(other)};
+  }
+  return met.gain;
 }
 
 // Whether an urn of one observation is compared with a larger one, or its values or counts are later.
