@@ -1,10 +1,10 @@
 """Clusters a whole file: best merges in rounds, then split SMC where they leave a doubt.
 
 1. Fragments are put in the order of their content, so that the order of the file does not matter.
-   Those that state the same are one unit, if that is more probable than each by itself.
+   Those that certainly are one entity, because they state the same, are one unit.
 2. Clusters that share keys are compared. In a round each finds the partner with which a merge gains
-   most, and clusters that are each other's best partner merge (reciprocal nearest neighbours; Murtagh
-   1983), until no merge gains. A gain is L(C + D) - L(C) - L(D) with the prior's terms.
+   most, and clusters that are each other's best partner merge, until no merge gains (reciprocal
+   nearest neighbours; Murtagh 1983). A gain is L(C + D) - L(C) - L(D) with the prior's terms.
 3. The clusters are compared once more by their keys, many of which lead to few clusters now.
 4. Units that certain merges brought together are contracted. Clusters that might as well be merged,
    or exchange units, form subproblems of bounded size, and split SMC runs in each.
@@ -16,10 +16,11 @@ on the number of threads.
 from __future__ import annotations
 
 import hashlib
+import math
 import weakref
 from collections.abc import Iterator, Sequence
 from ctypes import byref, c_double
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ from kbforge.contracts import (
     Posterior,
     Subproblems,
 )
-from kbforge.errors import UsageError
+from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
 from kbforge.kernel.binding import MergingClusters, address, workers
 from kbforge.numerics import starts_of
@@ -51,21 +52,22 @@ _TOP = 32  # clusters that one is compared with, if the index does not say
 _AT_ONCE = 1 << 14  # fragments read at once
 
 
-class Doubt(NamedTuple):
-    """What split SMC does after the rounds.
+@dataclass(frozen=True, slots=True)
+class DoubtRules:
+    """What is in doubt after the rounds, and the rules of split SMC there.
 
     Attributes:
         particles: P.
         floor: putative particles below this fraction of the heaviest are dropped.
         nats: merges within so many nats of what they exclude are in doubt.
-        most: fragments of a subproblem that several clusters form.
+        most: maximum number of fragments of a subproblem that several clusters form.
 
     """
 
-    particles: int
-    floor: float
-    nats: float
-    most: int
+    particles: int = 100
+    floor: float = 1e-3
+    nats: float = 5.0
+    most: int = 200
 
 
 def merges(spec: ModelSpec) -> bool:
@@ -80,65 +82,81 @@ class Agglomeration:
     """The clusters of fragments, which merge in rounds.
 
     Attributes:
-        order: places of the fragments, in the order of their content.
-        scored: pairs of clusters that were compared.
-        merged: merges.
+        scored: pairs of clusters that were compared by their keys.
+        log_posterior: of the clusters, unnormalised, nats.
+        in_doubt: fragments of subproblems with several units, known with the posterior.
+        cut: the expected number of further merges that the bound on subproblems left out.
 
     """
 
-    def __init__(self, fragments: Sequence[Fragment], spec: ModelSpec) -> None:
-        if not merges(spec):
-            raise UsageError(
-                "clustering in rounds needs an index and a likelihood whose clusters the kernel "
-                "merges, such as attributes, pairs or bigram; split-smc takes any"
-            )
-        self.order = np.array(sorted(range(len(fragments)), key=_content(fragments)), np.int64)
-        held = [fragments[i] for i in self.order.tolist()]
-        assert isinstance(spec.likelihood, ConjugateLikelihood) and spec.index is not None
-        self._index, self._table = spec.index, spec.likelihood.live_clusters()
+    def __init__(self, fragments: Sequence[Fragment], spec: ModelSpec, doubt: DoubtRules) -> None:
+        likelihood, index = spec.likelihood, spec.index
+        assert isinstance(likelihood, ConjugateLikelihood), "see `merges`"
+        assert index is not None, "see `merges`"
+        self._doubt, self._index, self._table = doubt, index, likelihood.live_clusters()
         assert isinstance(self._table, MergingClusters)
         self._kernel = self._table.kernel
-        prior = DirichletProcess(spec.alpha).log_cluster(np.arange(1, len(held) + 2))
-        prior = np.concatenate([[0.0], prior])
-        records = _read(self._table, held)
-        bounds = _bounds(held, spec.constraints)
+        # places in the order of content
+        self._order = np.array(sorted(range(len(fragments)), key=_content(fragments)), np.int64)
+        held = [fragments[i] for i in self._order.tolist()]
+        sizes = DirichletProcess.of(spec).log_cluster(np.arange(1, len(held) + 2))
+        prior = np.concatenate([[0.0], sizes])
+        records, bounds = _read(self._table, held), _bounds(held, spec.constraints)
         self._arrays = records, bounds  # the kernel reads them as long as it has the rounds
         self.handle: int = self._kernel.kb_rounds_new(
             *(self._table.handle, len(held), *map(address, records)),
             None if bounds is None else byref(bounds.as_struct()),
-            *(len(prior), address(prior), _LEAST, workers()),
+            *(len(prior), address(prior), _LEAST, doubt.nats, workers()),
         )
         self._finalizer = weakref.finalize(self, self._kernel.kb_rounds_free, self.handle)
         firsts = np.empty(len(held), np.int64)
-        units = self._kernel.kb_rounds_units(self.handle, address(firsts))
-        self._units = [held[i] for i in firsts[:units].tolist()]
-        self._keys = keys_of(self._index, self._units)
-        self.scored = self.merged = 0
+        self._n_clusters = self._kernel.kb_rounds_units(self.handle, address(firsts))
+        self._keys = keys_of(index, [held[i] for i in firsts[: self._n_clusters].tolist()])
+        self.scored, self.in_doubt = 0, 0
+        self.log_posterior, self.cut = -np.inf, 0.0
 
     def run(self) -> Iterator[int]:
-        """Compare and merge until no merge gains; gives the number of clusters after each round."""
+        """Compare and merge until no merge gains; gives the number of clusters after each round.
+
+        Raises:
+            LikelihoodError: a cluster's likelihood is not finite.
+
+        """
+        total = c_double()
         for most in (_MOST_SHARING, self._index.families):
             self.scored += self._kernel.kb_rounds_connect(
                 *(self.handle, *map(address, self._keys), most),
                 *(self._index.shared, self._index.compared or _TOP),
             )
-            while made := self._kernel.kb_rounds_merge(self.handle):
-                self.merged += made
-                yield len(self._units) - self.merged
+            made = -1
+            while made:
+                made = self._kernel.kb_rounds_merge(self.handle, byref(total))
+                self._n_clusters -= made
+                self.log_posterior = total.value
+                if not math.isfinite(total.value):
+                    raise LikelihoodError("the likelihood of a cluster is not finite")
+                yield self._n_clusters
 
     def labels(self) -> IntArray:
         """The number of each fragment's cluster, by place, shape [n]."""
-        out, labels = np.empty((2, len(self.order)), np.int64)
+        out, labels = np.empty((2, len(self._order)), np.int64)
         self._kernel.kb_rounds_labels(self.handle, address(labels))
-        out[self.order] = labels
+        out[self._order] = labels
         return out
 
-    def posterior(self, doubt: Doubt) -> Posterior:
-        """The posterior, of what is in doubt by split SMC."""
-        pages, told = binding.CPages(), (c_double * 4)()
+    def posterior(self) -> Posterior:
+        """The clusters of the rounds, and split SMC where they are in doubt."""
+        return self._solved(self._doubt.nats, self._doubt.most)
+
+    def without_doubt(self) -> Posterior:
+        """The clusters as they are, one particle each."""
+        return self._solved(0.0, 0)
+
+    def _solved(self, nats: float, most: int) -> Posterior:
+        pages, told, rules = binding.CPages(), (c_double * 4)(), self._doubt
         local = self._kernel.kb_local_new(
-            *(self.handle, doubt.particles, float(np.log(doubt.floor)), doubt.nats, doubt.most),
-            *(address(self.order), byref(pages), told),
+            *(self.handle, rules.particles, math.log(rules.floor), nats, most),
+            *(address(self._order), byref(pages), told),
         )
         try:
             n = int(told[0])
@@ -152,7 +170,7 @@ class Agglomeration:
                 binding.ints(pages.cells, pages.n_cells),
             )
             self.in_doubt, self.cut = int(told[2]), told[3]
-            return Posterior(subproblems, told[1], len(self.order), self.scored)
+            return Posterior(subproblems, told[1], len(self._order), self.scored)
         finally:
             self._kernel.kb_local_free(local)
 

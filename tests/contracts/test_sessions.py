@@ -37,6 +37,7 @@ class TestOnlineClusterers(ClustererContract):
     plugins: ClassVar[Plugins] = [
         "greedy",
         ("smc", {"particles": 20}),
+        ("batch", {"particles": 20}),
         ("split-smc", {"particles": 20}),
         ("split-smc", {"particles": 10, "weights": "marginal", "merge": "multinomial"}),
         ("split-smc", {"particles": 10, "resampler": "stratified"}),

@@ -425,10 +425,10 @@ using kbforge::Table;
 KB_API Rounds* kb_rounds_new(Table* table, std::int64_t n, const std::int64_t* record_start,
                              const std::int32_t* attributes, const std::int32_t* values,
                              const kb_apart* apart, std::int64_t sizes, const double* log_cluster,
-                             double least, std::int64_t workers) {
+                             double least, double certain, std::int64_t workers) {
   const kbforge::Batch fragments{n, record_start, attributes, values, nullptr, nullptr};
   return new Rounds(*table, fragments, apart, std::vector<double>(log_cluster, log_cluster + sizes),
-                    least, static_cast<std::size_t>(workers));
+                    least, certain, static_cast<std::size_t>(workers));
 }
 
 KB_API void kb_rounds_free(Rounds* rounds) { delete rounds; }
@@ -448,8 +448,12 @@ KB_API std::int64_t kb_rounds_connect(Rounds* rounds, const std::int64_t* key_st
   return rounds->connect(key_start, keys, {most, shared, top});
 }
 
-// One round; how many merges it made.
-KB_API std::int64_t kb_rounds_merge(Rounds* rounds) { return rounds->merge_best(); }
+// One round; how many merges it made, and the unnormalised log posterior after it.
+KB_API std::int64_t kb_rounds_merge(Rounds* rounds, double* log_posterior) {
+  const std::int64_t made = rounds->merge_best();
+  *log_posterior = rounds->log_posterior();
+  return made;
+}
 
 // The first fragment of each fragment's cluster.
 KB_API void kb_rounds_labels(Rounds* rounds, std::int64_t* out) {

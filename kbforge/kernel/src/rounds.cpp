@@ -16,6 +16,11 @@ enum Mark : std::uint8_t { kAsBefore = 0, kMerged = 1, kGone = 2, kNextTo = 3 };
 constexpr std::int32_t kMostGain = 1 << 30;
 constexpr std::size_t kAtOnce = 64;  // clusters that a thread takes in turn
 
+std::int32_t in_units(double nats) {
+  const double units = std::nearbyint(nats * kGainUnits);
+  return static_cast<std::int32_t>(std::max<double>(-kMostGain, std::min<double>(kMostGain, units)));
+}
+
 std::uint64_t hash_of(const Record& x) {
   std::uint64_t hash = x.n;
   for (std::size_t k = 0; k < x.n; ++k) {
@@ -41,6 +46,13 @@ void unite(std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
   std::vector<std::int32_t> both;
   std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
   a.swap(both);
+}
+
+// Equal gains are ordered by lot: if all clusters that state the same preferred one of them, two of
+// them would merge in a round.
+std::uint64_t lot(std::int32_t x, std::int32_t y) {
+  const auto low = static_cast<std::uint64_t>(std::min(x, y));
+  return mixed((low << 32) | static_cast<std::uint32_t>(std::max(x, y)));
 }
 
 // The edge to a cluster in a list that ascends; null if there is none.
@@ -70,9 +82,10 @@ void Marks::add(const Marks& more) {
 }
 
 Rounds::Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
-               const std::vector<double>& log_cluster, double least, std::size_t workers)
+               const std::vector<double>& log_cluster, double least, double certain,
+               std::size_t workers)
     : table_(table), fragments_(fragments), log_cluster_(log_cluster),
-      least_(static_cast<std::int32_t>(least * kGainUnits)), crew_(workers) {
+      least_(in_units(least)), certain_(in_units(certain)), crew_(workers) {
   table_.set_workers(workers);
   make_units(apart);
   if (apart) note_marks(*apart);
@@ -85,8 +98,8 @@ Rounds::Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
   mark_.assign(n, 0);
 }
 
-// Fragments that must be together are one unit, and those that state the same if that is more probable
-// than having each apart; a fragment that is kept apart from others is one by itself.
+// Fragments that must be together are one unit, and those that state the same if that is certain; a
+// fragment that has a linking value is one by itself.
 void Rounds::make_units(const kb_apart* apart) {
   const std::int64_t n = fragments_.n;
   std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known;  // groups by hash
@@ -145,16 +158,21 @@ void Rounds::make_units(const kb_apart* apart) {
   for (std::int32_t unit = 0; unit < units; ++unit) place(unit);
 }
 
+// Whether it is certain that fragments that state the same are one cluster: to take out one of them,
+// or all, would lose enough.
 bool Rounds::together(const std::vector<std::int32_t>& alike) {
   const auto slot = static_cast<Slot>(fragments_.n);
   const auto n = static_cast<std::int32_t>(alike.size());
-  double both = 0.0;
+  double both = 0.0, last = 0.0;
   for (std::int32_t k = 0; k < n; ++k) {
-    both += put_together(table_, fragments_.record(alike[k]), k == 0, slot, slot + 1);
+    last = put_together(table_, fragments_.record(alike[k]), k == 0, slot, slot + 1);
+    both += last;
   }
   table_.release({slot});
   const double each = log_cluster_[1] + table_.log_predictive_new(fragments_.record(alike[0]));
-  return both + log_cluster_[n] > n * each;
+  const double one = last + log_cluster_[n] - log_cluster_[n - 1] - each;
+  const double all = both + log_cluster_[n] - n * each;
+  return std::min(one, all) * kGainUnits > certain_;
 }
 
 void Rounds::place(std::int32_t unit) {
@@ -188,6 +206,14 @@ void Rounds::note_marks(const kb_apart& apart) {
     }
   }
   unit_marks_ = marks_;
+}
+
+double Rounds::log_posterior() const {
+  double sum = 0.0;
+  for (std::int32_t x = 0; x < n_units(); ++x) {
+    if (into_[x] == x) sum += log_cluster_[size_[x]] + score_[x];
+  }
+  return sum;
 }
 
 bool Rounds::barred(const Marks& one, const Marks& other) const {
@@ -357,13 +383,8 @@ void Rounds::score(std::size_t worker, std::int32_t cluster,
     const auto other = static_cast<std::int32_t>(others[k]);
     const std::int32_t a = size_[cluster], b = size_[other];
     const double gain = ratios[k] + (log_cluster_[a + b] - (log_cluster_[a] + log_cluster_[b]));
-    const double units = std::nearbyint(gain * kGainUnits);
-    if (std::isnan(units) || (bound() && barred(marks_[cluster], marks_[other]))) {
-      gains[k] = kBarred;
-    } else {
-      gains[k] = static_cast<std::int32_t>(
-          std::max<double>(-kMostGain, std::min<double>(kMostGain, units)));
-    }
+    const bool out = std::isnan(gain) || (bound() && barred(marks_[cluster], marks_[other]));
+    gains[k] = out ? kBarred : in_units(gain);
   }
 }
 
@@ -422,8 +443,10 @@ void Rounds::find_best(const std::vector<std::int32_t>& clusters) {
     const std::int32_t x = clusters[k];
     best_[x] = kNone;
     best_gain_[x] = 0;
-    for (const Edge& edge : edges_[x]) {  // ascending: the first of equals stays
-      if (edge.gain <= best_gain_[x]) continue;
+    for (const Edge& edge : edges_[x]) {
+      const std::int32_t gain = best_gain_[x];
+      if (edge.gain < gain || edge.gain <= 0) continue;
+      if (edge.gain == gain && lot(x, best_[x]) < lot(x, edge.to)) continue;
       best_[x] = edge.to;
       best_gain_[x] = edge.gain;
     }
@@ -553,7 +576,7 @@ std::int32_t Rounds::note_rivals(const std::pair<std::int32_t, std::int32_t>& pa
   const auto& edges = edges_[pair.first];
   for (std::size_t k = 0; k < edges.size(); ++k) {
     const std::int64_t kept = std::int64_t{gain} + std::max(0, edges[k].gain) - before[k];
-    if (kept >= kDoubt) continue;
+    if (kept > certain_) continue;
     const auto close = static_cast<std::int32_t>(std::max<std::int64_t>(kept, 0));
     rivals.push_back({pair.first, edges[k].to, close});
     margin = std::min(margin, close);

@@ -2,7 +2,7 @@
 //
 // Clusters that share keys are compared; in a round every cluster finds the partner with which a merge
 // gains most, and those that find each other merge. Gains are whole numbers, each list is written by
-// one thread, and ties go to the smallest number, so that the number of threads changes nothing.
+// one thread, and equal gains are ordered by lot, so that the number of threads changes nothing.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,6 @@ namespace kbforge {
 
 // Units of a gain in one nat.
 constexpr double kGainUnits = 65536.0;
-// Merges that are better than what they exclude by more units are not noted as close.
-constexpr std::int32_t kDoubt = 8 * 65536;
 
 // How clusters that share keys are compared.
 struct Blocking {
@@ -53,12 +51,13 @@ struct Rival {
 class Rounds {
  public:
   // A table with nothing in it yet, and what each fragment states. `log_cluster`: log alpha and what
-  // the prior adds, by cluster size. `least`: pairs whose merge would gain less are not kept.
+  // the prior adds, by cluster size. Pairs whose merge would gain fewer nats than `least` are not
+  // kept, and merges that gain more than `certain` are not in doubt.
   Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
-         const std::vector<double>& log_cluster, double least, std::size_t workers);
+         const std::vector<double>& log_cluster, double least, double certain,
+         std::size_t workers);
 
-  // Fragments that state the same, or must be together, are one unit from the start, named by its
-  // first fragment.
+  // Fragments that must be together, or certainly are because they state the same, are one unit.
   std::int64_t n_units() const { return static_cast<std::int64_t>(unit_start_.size()) - 1; }
   const std::vector<std::int32_t>& unit_fragments() const { return unit_fragments_; }
   const std::vector<std::int64_t>& unit_start() const { return unit_start_; }
@@ -89,6 +88,8 @@ class Rounds {
   const std::vector<std::pair<std::int32_t, std::int32_t>>& compared() const { return compared_; }
   const Marks& marks(std::int32_t unit) const { return unit_marks_[unit]; }
   std::int32_t size(std::int32_t cluster) const { return size_[cluster]; }
+  // Of the present clusters, unnormalised, nats.
+  double log_posterior() const;
   // L of a cluster, nats.
   double log_marginal(std::int32_t cluster) const { return score_[cluster]; }
   double log_cluster(std::int32_t size) const { return log_cluster_[size]; }
@@ -118,7 +119,7 @@ class Rounds {
   Table& table_;
   const Batch fragments_;
   std::vector<double> log_cluster_;
-  std::int32_t least_;
+  std::int32_t least_, certain_;
   Crew crew_;
   std::vector<std::int64_t> unit_start_;
   std::vector<std::int32_t> unit_fragments_;

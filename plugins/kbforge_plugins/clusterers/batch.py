@@ -1,30 +1,24 @@
-"""Clusters a whole file at once (`kbforge.clustering.rounds`)."""
+"""The default: a file is clustered as a whole, and later fragments are added one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from kbforge.clustering.rounds import Agglomeration, Doubt
-from kbforge.contracts import (
-    Clusterer,
-    Fragment,
-    ModelSpec,
-    OnStep,
-    Posterior,
-    Progress,
-)
+from kbforge.clustering.rounds import Agglomeration, DoubtRules, merges
+from kbforge.contracts import Ending, Fragment, Interrupted, ModelSpec, OnStep, Posterior, Progress
 from kbforge.contracts.clusterer import Rounds
 from kbforge.errors import require_least
+from kbforge_plugins.clusterers.sequential import SplitSmc
 
-_FLOOR = 1e-3
 
+class Batch(SplitSmc):
+    """Best merges in rounds, then split SMC where they are in doubt (`kbforge.clustering.rounds`).
 
-class Batch(Clusterer):
-    """Best merges in rounds, and split SMC where they leave a doubt; for files, not for streams.
-
-    The result does not depend on the order of the file.
+    The result does not depend on the order of the file. Streams and stores, and likelihoods whose
+    clusters the kernel cannot merge, are clustered by split SMC.
 
     Args:
         particles: P, the maximum number of particles per subproblem.
@@ -34,9 +28,9 @@ class Batch(Clusterer):
     """
 
     def __init__(self, particles: int = 100, doubt: float = 5.0, largest: int = 200) -> None:
-        require_least(1, particles=particles, largest=largest)
-        self.particles = particles
-        self._doubt = Doubt(particles, _FLOOR, doubt, largest)
+        require_least(1, largest=largest)
+        super().__init__(particles)
+        self._doubt = DoubtRules(particles, nats=doubt, most=largest)
 
     def cluster(
         self,
@@ -45,11 +39,16 @@ class Batch(Clusterer):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Posterior:
-        """See `kbforge.contracts.clusterer`."""
-        rounds = Agglomeration(fragments, spec)
-        for done, clusters in enumerate(rounds.run(), 1):
-            if on_step is not None:
-                n = len(fragments)
-                told = Rounds(done, None, clusters, 0.0)
-                on_step(Progress(n, n, clusters, 0.0, rounds.scored, None, told))
-        return rounds.posterior(self._doubt)
+        """Merge in rounds, and run split SMC on what is in doubt."""
+        if not merges(spec):
+            return super().cluster(fragments, spec, rng, on_step)
+        run, n = Agglomeration(fragments, spec, self._doubt), len(fragments)
+        for done, clusters in enumerate(run.run(), 1):
+            if on_step is None:
+                continue
+            rounds = Rounds(done, None, clusters, run.log_posterior)
+            try:
+                on_step(Progress(n, n, clusters, 0.0, run.scored, run.without_doubt, rounds))
+            except Interrupted:
+                return replace(run.without_doubt(), ended=Ending.INTERRUPTED)
+        return run.posterior()
