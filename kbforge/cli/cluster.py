@@ -21,10 +21,10 @@ from kbforge.cli.options import option
 from kbforge.errors import OutputError, UsageError, counted, listed, quoted
 
 if TYPE_CHECKING:
-    from kbforge.contracts import Fragment
+    from kbforge.contracts import Entity, Fragment
     from kbforge.fit.authority import Authority
     from kbforge.fit.choices import RunOptions
-    from kbforge.jobs.cluster import KnowledgeBase
+    from kbforge.jobs.cluster import KnowledgeBase, Times
     from kbforge.jobs.update import UpdateResult
 
 app = typer.Typer(add_completion=False)
@@ -41,6 +41,7 @@ def _on_duplicate(on_duplicate: _OnDuplicate = "error") -> _OnDuplicate:
     return on_duplicate
 
 
+_SHOWN_EACH = 500  # entities
 _FEW = 20  # up to so many fragments may well be one entity
 
 
@@ -207,18 +208,18 @@ def write_clustered(
     outputs = [path for path in (target, links, records) if path is not None]
     replaced = [path for path in outputs if path != "-" and os.path.isfile(path)]
     # the result exists from here on, and nothing may lose it
-    begin = time.perf_counter()
     with interrupts.deferred():
-        _save(kb.write_as, target)
+        times = _write(kb, target)
+        begin = time.perf_counter()
         if links is not None:
             write_links(kb.links, links)
         if records is not None:
             write_fragments(kb.fragments, records)
-    writing = time.perf_counter() - begin
+    writing = times.writing + time.perf_counter() - begin
     if replaced:
         what = "an earlier file" if len(replaced) == 1 else "earlier files"
         console.note(f"note: replaced {what}: {listed(replaced, 3, 400)}")
-    kb = replace(kb, times=replace(kb.times, reading=reading, writing=writing))
+    kb = replace(kb, times=replace(times, reading=reading, writing=writing))
     if as_json:
         console.print_json(kb.summary())
     else:
@@ -226,6 +227,33 @@ def write_clustered(
     if not kb.complete:
         console.note(f"{interrupts.sentence()}: {_place(target)} holds {_share(kb, kb.n_given)}")
         raise typer.Exit(interrupts.exit_code())
+
+
+def _write(kb: KnowledgeBase, target: str) -> Times:
+    """Write a result, show the progress, and add the times of the last stages to its own."""
+    begin = time.perf_counter()
+    with console.working("stating confidence"):
+        kb.state_confidence()
+    confidence = time.perf_counter() - begin
+    assembling = 0.0
+
+    def followed(entities: Iterator[Entity]) -> Iterator[Entity]:
+        nonlocal assembling
+        # with an authority there are others as well
+        total = sum(map(len, kb.posterior.estimates())) if kb.known is None else None
+        with console.progress(total=total, description="assembling and writing") as bar:
+            before = time.perf_counter()
+            for number, entity in enumerate(entities):
+                assembling += time.perf_counter() - before
+                if number % _SHOWN_EACH == 0:
+                    bar.update(number)
+                yield entity
+                before = time.perf_counter()
+
+    begin = time.perf_counter()
+    _save(lambda place: kb.write_as(place, followed), target)
+    writing = time.perf_counter() - begin - assembling
+    return replace(kb.times, confidence=confidence, assembling=assembling, writing=writing)
 
 
 def _share(kb: KnowledgeBase, total: int) -> str:
@@ -280,7 +308,7 @@ def _print_summary(kb: KnowledgeBase, target: str) -> None:
         rows["of them unused"] = f"{figures['evaluations_in_vain']:,}"
     rows |= console.prior_rows(figures["alpha"], figures["size_exponent"])
     console.stderr().print(console.figures_of(rows.items()))
-    parts = ("reading", "preparing", "clustering", "writing")
+    parts = ("reading", "preparing", "clustering", "confidence", "assembling", "writing")
     spent = ", ".join(f"{part} {figures[f'seconds_{part}']:,.2f}" for part in parts)
     console.note(f"{figures['seconds']:,.2f} seconds: {spent}")
     console.note(f"wrote {_place(target)}")

@@ -19,9 +19,10 @@ then.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -161,17 +162,19 @@ def _telling_scores(on_step: OnStep) -> OnStep:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Wall time of the parts of a run, in seconds; commands add reading and writing."""
+    """Wall time of the parts of a run, in seconds; commands add reading, and from confidence on."""
 
     reading: float = 0.0
     preparing: float = 0.0  # choosing likelihood and alpha, and learning from the file
     clustering: float = 0.0
+    confidence: float = 0.0
+    assembling: float = 0.0
     writing: float = 0.0
 
     @property
     def total(self) -> float:
         """The sum."""
-        return self.reading + self.preparing + self.clustering + self.writing
+        return math.fsum(asdict(self).values())
 
 
 @dataclass(frozen=True, repr=False)
@@ -332,10 +335,21 @@ class KnowledgeBase:
         """The file that `write` uses for OUTPUT."""
         return output if self.complete or output == "-" else partial_name(output)
 
-    def write_as(self, target: str) -> None:
-        """Write under exactly this name, even if the run is incomplete."""
-        view = EntitiesView(self.assembled)
+    def write_as(
+        self,
+        target: str,
+        follow: Callable[[Iterator[Entity]], Iterator[Entity]] = lambda entities: entities,
+    ) -> None:
+        """Write under exactly this name, even if the run is incomplete.
+
+        `follow` passes the entities on as they are assembled.
+        """
+        view = EntitiesView(lambda: follow(self.assembled()))
         export(view, registry.create("exporters", "jsonl"), target)
+
+    def state_confidence(self) -> None:
+        """Compute the confidence of the entities now; otherwise, their first use does."""
+        _ = self._calibrated
 
     def summary(self) -> dict[str, Any]:
         """The summary of `kbforge cluster --json`."""
@@ -357,10 +371,7 @@ class KnowledgeBase:
             "model_evaluations": posterior.model_evaluations,
             "evaluations_in_vain": posterior.evaluations_in_vain,
             "seconds": times.total,
-            "seconds_reading": times.reading,
-            "seconds_preparing": times.preparing,
-            "seconds_clustering": times.clustering,
-            "seconds_writing": times.writing,
+            **{f"seconds_{stage}": seconds for stage, seconds in asdict(times).items()},
             "clustered_per_second": posterior.n_fragments / max(times.clustering, 1e-9),
             "likelihood": self.likelihood,
             "alpha": self.alpha,

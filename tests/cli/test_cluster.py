@@ -34,6 +34,8 @@ SUMMARY = {
     "seconds_reading",
     "seconds_preparing",
     "seconds_clustering",
+    "seconds_confidence",
+    "seconds_assembling",
     "seconds_writing",
     "clustered_per_second",
     "alpha",
@@ -304,7 +306,8 @@ def test_control_c_before_the_first_step_ends_at_once() -> None:
 def test_choosing_counts_and_the_parts_add_up(program: Run, tmp_path: Path) -> None:
     """Only clustering counted once: a run of minutes said that it had taken a second."""
     told = program("cluster", QUICKSTART, "-o", tmp_path / "kb.jsonl", "--json").json
-    parts = [told[f"seconds_{part}"] for part in ("reading", "preparing", "clustering", "writing")]
+    stages = ("reading", "preparing", "clustering", "confidence", "assembling", "writing")
+    parts = [told[f"seconds_{stage}"] for stage in stages]
     assert min(parts) > 0
     assert told["seconds"] == pytest.approx(sum(parts))
     assert told["clustered_per_second"] == pytest.approx(505 / told["seconds_clustering"])
