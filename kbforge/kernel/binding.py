@@ -291,6 +291,27 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_rows_evidence": (None, (*3 * (c_void_p,), c_int64, *2 * (c_void_p,))),
     "kb_column_bins": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
     "kb_bags_cosines": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
+    "kb_near_new": (
+        c_void_p,
+        (c_int64, c_void_p, c_int64, c_double, c_void_p, c_int64),
+    ),
+    "kb_near_free": (None, (c_void_p,)),
+    "kb_near_rows": (
+        None,
+        (
+            *(*2 * (c_void_p,), c_int64, *3 * (c_void_p,), c_int32, c_int32, c_int64, c_double),
+            *(c_int32, *2 * (c_void_p,)),
+        ),
+    ),
+    "kb_candidates_new": (c_void_p, (c_int64,)),
+    "kb_candidates_free": (None, (c_void_p,)),
+    "kb_candidates_near": (None, (c_void_p, *2 * (c_int64,), *2 * (c_void_p,))),
+    "kb_candidates_equal": (
+        None,
+        (c_void_p, c_int64, *2 * (c_void_p,), c_int64, *2 * (c_void_p,), c_int64),
+    ),
+    "kb_candidates_count": (c_int64, (*3 * (c_void_p,), c_int32)),
+    "kb_candidates_pairs": (None, (c_void_p, c_int32, c_void_p)),
     "kb_gaussian_new": (c_void_p, ()),
     "kb_gaussian_begin": (None, (c_void_p, c_int64, c_int64, *5 * (c_void_p,))),
     "kb_gaussian_sizes": (None, (c_void_p, c_int64, c_void_p)),

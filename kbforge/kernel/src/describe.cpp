@@ -296,7 +296,7 @@ KB_API void kb_rows_free(DescribedRows* rows) { delete rows; }
 
 // The features of pairs of rows of the one and the other, shape [n, 2]: out has shape [n, features].
 KB_API void kb_rows_describe(const DescribedRows* a, const DescribedRows* b, const Worths* worths,
-                             std::int64_t n, const std::int64_t* pairs, std::int64_t features,
+                             std::int64_t n, const std::int32_t* pairs, std::int64_t features,
                              std::int32_t workers, double* out) {
   std::vector<Describer> describers(static_cast<std::size_t>(std::max(workers, 1)));
   kbforge::share_parts(n, kPairs, workers, [&](std::size_t who, std::int64_t k, std::int64_t end) {
@@ -308,7 +308,7 @@ KB_API void kb_rows_describe(const DescribedRows* a, const DescribedRows* b, con
 
 // The sums of trees over these features, shape [n]; `apart` of two rows that state nothing.
 KB_API void kb_rows_odds(const DescribedRows* a, const DescribedRows* b, const Worths* worths,
-                         const kbforge::Trees* trees, std::int64_t n, const std::int64_t* pairs,
+                         const kbforge::Trees* trees, std::int64_t n, const std::int32_t* pairs,
                          double apart, std::int32_t workers, double* out) {
   struct Room {
     Describer describer;
@@ -334,7 +334,7 @@ KB_API void kb_rows_odds(const DescribedRows* a, const DescribedRows* b, const W
 // What the nearness of the values of each attribute says, 0 where a row lacks it, shape
 // [attributes, n].
 KB_API void kb_rows_evidence(const DescribedRows* a, const DescribedRows* b, const Worths* worths,
-                             std::int64_t n, const std::int64_t* pairs, double* out) {
+                             std::int64_t n, const std::int32_t* pairs, double* out) {
   Describer describer;
   for (std::int64_t attribute = 0; attribute < a->arrays.columns; ++attribute) {
     const kbforge::Column &x = a->columns[attribute], &y = b->columns[attribute];
@@ -347,7 +347,7 @@ KB_API void kb_rows_evidence(const DescribedRows* a, const DescribedRows* b, con
 }
 
 // How many pairs of rows that both state an attribute are in each bin of nearness; added to `seen`.
-KB_API void kb_column_bins(const kbforge::Column* column, std::int64_t n, const std::int64_t* pairs,
+KB_API void kb_column_bins(const kbforge::Column* column, std::int64_t n, const std::int32_t* pairs,
                            std::int64_t* seen) {
   Describer describer;
   for (std::int64_t k = 0; k < n; ++k) {
@@ -358,7 +358,7 @@ KB_API void kb_column_bins(const kbforge::Column* column, std::int64_t n, const 
 }
 
 // The cosines of pairs of rows of bags, shape [n].
-KB_API void kb_bags_cosines(const kbforge::Bags* bags, std::int64_t n, const std::int64_t* pairs,
+KB_API void kb_bags_cosines(const kbforge::Bags* bags, std::int64_t n, const std::int32_t* pairs,
                             double* out) {
   kbforge::BagComparer comparer;
   for (std::int64_t k = 0; k < n; ++k) {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.resources import files
@@ -21,6 +22,7 @@ from rapidfuzz.distance import JaroWinkler
 from kbforge.texts.kinds import words_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags
 from kbforge_plugins.likelihoods.pairs.file import File, Rows
+from kbforge_plugins.likelihoods.pairs.near import EQUAL_FORMS
 from kbforge_plugins.likelihoods.pairs.table import SMALL, Column, NameForms, RecordTable
 
 SAME = 1e-9
@@ -215,6 +217,70 @@ def features_of(file: File, a: Rows, i: int, b: Rows, j: int) -> list[float]:
     for one_of, other_of in zip(a.numbers[:, i].tolist(), b.numbers[:, j].tolist(), strict=True):
         found += ordered(one_of, other_of)
     return [float(one) for one in (*found, *file.dump()["facts"])]
+
+
+# Candidate pairs.
+
+
+def used_columns(bags: Bags, work_a_row: int) -> set[int]:
+    """From the rarest on, until the work for a product of all rows exceeds a limit."""
+    shared = Counter(bags.columns.tolist())
+    spent, kept = 0, set[int]()
+    for column in sorted(range(len(bags.weight)), key=lambda c: (shared[c], c)):
+        spent += shared[column] ** 2
+        if spent > work_a_row * max(len(bags), 50):
+            break
+        kept.add(column)
+    return kept
+
+
+def nearest(
+    bags: Bags, row: int, others: Sequence[int], most: int, least: float, used: set[int]
+) -> list[tuple[float, int]]:
+    """The cosines of the nearest rows, and these."""
+    found = []
+    for other in others:
+        cosine, theirs = 0.0, {*tokens(bags, other)} & used
+        for weight in [float(bags.weight[c]) for c in tokens(bags, row) if c in theirs]:
+            cosine += (weight * float(bags.scale[row])) * (weight * float(bags.scale[other]))
+        if cosine >= least:
+            found.append((-cosine, other))
+    return [(-cosine, other) for cosine, other in sorted(found)[:most]]
+
+
+def candidates(
+    table: RecordTable, bits: Sequence[int], work: int
+) -> tuple[list[list[list[float]]], list[tuple[int, int]]]:
+    """The cosines of the nearest rows, by letters and by words, and the candidate pairs."""
+    n, linked, script = len(table), table.linked.tolist(), table.script.tolist()
+    apart = [{x for x in range(n) if linked[x] != linked[row] or not linked[x]} for row in range(n)]
+    pairs = set[tuple[int, int]]()
+    tops: list[list[list[float]]] = []
+    for bags in (table.trigrams, table.all_text):
+        used = used_columns(bags, work)
+        near = [nearest(bags, row, sorted(apart[row] - {row}), 24, 0.08, used) for row in range(n)]
+        tops.append([[c for c, _ in some] + [-1.0] * (24 - len(some)) for some in near])
+        pairs |= {(row, other) for row, some in enumerate(near) for _, other in some}
+    used = used_columns(table.consonants, work)
+    for row in range(n):
+        others = [x for x in sorted(apart[row]) if script[x] != script[row]]
+        across = nearest(table.consonants, row, others, 8, 0.15, used)
+        pairs |= {(row, other) for _, other in across}
+    called = [table.which[table.called[row] : table.called[row + 1]].tolist() for row in range(n)]
+    for mine, theirs in EQUAL_FORMS:
+        wanted, known = (table.names.numbers(form).tolist() for form in (mine, theirs))
+        for row in range(n):
+            for number in {wanted[name] for name in called[row]} - {0}:
+                same = [x for x in range(n) for name in called[x] if known[name] == number]
+                same = same if len(same) <= 50 else [x for x in same if x >= row]
+                pairs |= {(row, other) for other in same[:50]}
+    return tops, sorted(
+        {
+            (min(pair), max(pair))
+            for pair in pairs
+            if pair[1] in apart[pair[0]] - {pair[0]} and bits[pair[0]] & bits[pair[1]]
+        }
+    )
 
 
 # What is known about names in general.

@@ -1,5 +1,6 @@
-"""The kernel describes pairs of rows as the plain Python of `oracle` does, to the last bit."""
+"""The kernel finds and describes pairs of rows as the plain Python of `oracle`, to the last bit."""
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
@@ -9,10 +10,11 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.kernel.binding import WORKERS
+from kbforge_plugins.likelihoods.pairs import near
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, File, Rows, _frequencies
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.likelihoods.pairs.table import statement_of
-from tests.likelihoods.pairs.oracle import bin_of, features_of, nearness
+from tests.likelihoods.pairs.oracle import bin_of, candidates, features_of, nearness
 from tests.people import people
 from tests.profile import examples
 
@@ -97,12 +99,38 @@ def test_any_two_names(one, other):
 def test_bins_of_nearness_are_counted(stated):
     some = [Fragment(str(k), {"name": (f"n{k}",), "x": (x,)}) for k, x in enumerate(stated)]
     for column in File.fitted(some)[0].rows.table.columns.values():
-        pairs = np.array([*combinations(range(len(column.which)), 2)]).reshape(-1, 2)
+        rows = range(len(column.which))
+        pairs = np.array([*combinations(rows, 2)], np.int32).reshape(-1, 2)
         known = [(i, j) for i, j in pairs if column.value(i) and column.value(j)]
         bins = [bin_of(nearness(column, i, column, j)) for i, j in known]
         seen = np.bincount(np.array(bins, np.int64), minlength=4)
         expected = (seen + 0.5) / (seen.sum() + 2.0)
         assert _frequencies(column, pairs).tolist() == expected.tolist()
+
+
+def require_candidates(some: Sequence[Fragment], link: str | None, work: int) -> None:
+    file, pairs = File.fitted(some, link)
+    tops, expected = candidates(file.rows.table, file.compared.tolist(), work)
+    assert list(map(tuple, pairs.tolist())) == expected
+    assert [file.rows.letters.tolist(), file.rows.words.tolist()] == tops
+
+
+@examples(60)
+@given(fragments(), st.sampled_from([None, "b"]), st.sampled_from([1, 20_000]))
+def test_candidates_are_those_of_the_oracle(some, link, work):
+    """Also if common tokens are left out, and between linked tables."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(near, "_WORK_A_ROW", work)
+        require_candidates(some, link, work)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_candidates_of_a_name_that_many_rows_have(monkeypatch, workers):
+    """Of more rows than are compared with each."""
+    monkeypatch.setenv(WORKERS, str(workers))
+    same = [Fragment(str(k), {"name": ("National Health",), "b": (f"{k}",)}) for k in range(60)]
+    briefly = [Fragment(f"x{k}", {"name": ("NH",), "b": (f"{k}",)}) for k in range(55)]
+    require_candidates([*same, *briefly, *people(10, 2)], None, 20_000)
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

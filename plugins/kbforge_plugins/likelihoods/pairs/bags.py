@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kbforge.contracts import FloatArray, IntArray, LearnedState
 from kbforge.errors import ModelError
@@ -332,13 +331,6 @@ class Bags:
         last = len(weights.weight) - 1
         columns = kept.array("columns", np.int32, int(starts[-1]), low=0, high=last)
         return cls.of(weights.weight, starts, columns)
-
-    def unit(self) -> sparse.csr_array:
-        """Weights scaled so that their squares sum to 1 in each row; a copy, because SciPy removes
-        zeros in place."""
-        data = self.weight[self.columns] * self.scale.repeat(np.diff(self.starts))
-        shape = len(self), len(self.weight)
-        return sparse.csr_array((data, self.columns, self.starts), shape=shape, copy=True)
 
     @property
     def addresses(self) -> tuple[int, ...]:

@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
+from typing import TypeAlias
 
 import numpy as np
-from scipy import sparse
+from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.kernel.binding import address, kernel_library, workers
@@ -31,15 +32,12 @@ from kbforge_plugins.likelihoods.pairs.near import (
     NEAREST,
     WAYS,
     EqualForms,
+    NearIndex,
     OtherScripts,
     Tops,
     attributes_compared,
     comparable,
     compared,
-    narrowed,
-    nearest,
-    turned,
-    unit_row,
 )
 from kbforge_plugins.likelihoods.pairs.table import (
     Column,
@@ -120,7 +118,7 @@ class Worth:
         self.log_ratio, self.functional = log_ratio, functional
 
     @classmethod
-    def fitted(cls, column: Column, counts: IntArray, trusted: IntArray, chance: IntArray) -> Worth:
+    def fitted(cls, column: Column, counts: IntArray, trusted: RowPairs, chance: RowPairs) -> Worth:
         """Learn the weight from trusted pairs, which are mostly one entity, and random pairs."""
         stating = np.bincount(column.which, weights=counts, minlength=len(column.numbers))
         order = np.argsort(column.numbers)
@@ -157,7 +155,7 @@ class Worth:
         return rarity
 
 
-def _frequencies(column: Column, pairs: IntArray) -> FloatArray:
+def _frequencies(column: Column, pairs: RowPairs) -> FloatArray:
     """The smoothed frequencies of the bins of nearness, among pairs of rows that both state it."""
     seen = np.zeros(_BINS, np.int64)
     told = np.array((*column.addresses, 0))
@@ -217,6 +215,13 @@ class Rows:
 
 
 _PAIRS_AT_ONCE = 1 << 17
+RowPairs: TypeAlias = NDArray[np.int32]
+"""Pairs of rows, shape [pairs, 2]."""
+
+
+def row_pairs(i: IntArray, j: IntArray) -> RowPairs:
+    """Pairs of rows i and j."""
+    return np.stack([i, j], axis=1).astype(np.int32)
 
 
 class File:
@@ -248,7 +253,7 @@ class File:
     @classmethod
     def fitted(
         cls, fragments: Sequence[Fragment], link: str | None = None
-    ) -> tuple[File, IntArray]:
+    ) -> tuple[File, RowPairs]:
         """A file, and its candidate pairs of rows, i < j, ascending, shape [pairs, 2].
 
         If fragments that share a value of `link` are different entities, each row belongs to a
@@ -261,9 +266,7 @@ class File:
         numbers, which = np.unique(table.numbers("name"), return_inverse=True)
         of_name = [np.bincount(which, some, len(numbers)) for some in (counts, None)]
         names = numbers, np.stack(of_name).astype(np.int64)
-        tops, pairs = compared(table)
-        bits = attributes_compared(table, reader.naming)
-        pairs = pairs[(bits[pairs[:, 0]] & bits[pairs[:, 1]]) != 0]
+        tops, pairs = compared(table, reader.naming)
         facts = np.array(
             [
                 np.log1p(len(table)),
@@ -328,9 +331,9 @@ class File:
         return None
 
     @cached_property
-    def _by_column(self) -> tuple[sparse.csr_array, ...]:
+    def _near(self) -> tuple[NearIndex, NearIndex]:
         table = self.rows.table
-        return tuple(turned(narrowed(bags)) for bags in (table.trigrams, table.all_text))
+        return NearIndex(table.trigrams, table.linked), NearIndex(table.all_text, table.linked)
 
     @cached_property
     def compared(self) -> IntArray:
@@ -349,38 +352,30 @@ class File:
     def placed(self, said: Statement) -> tuple[Rows, IntArray]:
         """The row of a statement outside the file, and the rows of the file near it."""
         table = self._reader.table([said])
-        tops, near = [], set[int]()
-        tables = table.linked, self.rows.table.linked
-        for bags, by_column in zip((table.trigrams, table.all_text), self._by_column, strict=True):
-            top = np.full((1, NEAREST), -1.0)
-            for _, found, value in nearest(unit_row(bags), by_column, tables, other=False):
-                top[0, : len(found)] = value
-                near.update(found.tolist())
-            tops.append(top)
-        row, script = unit_row(table.consonants), int(table.script[0])
-        for _, found in self._other_scripts.nearest_to(row, table.linked, script):
-            near.update(found.tolist())
+        ways = zip((table.trigrams, table.all_text), self._near, strict=True)
+        letters, words = (index.nearest(bags, table.linked) for bags, index in ways)
+        found = letters[0], words[0], self._other_scripts.nearest_to(table)
+        near = {*np.concatenate(found, axis=1).ravel().tolist()} - {-1}
         for forms in EQUAL_FORMS:
             for mine, theirs in {forms, forms[::-1]}:
                 numbers = table.names.numbers(mine)[table.which]
                 near.update(row for _, row in self._forms[theirs].equal_to(numbers))
-        found = np.array(sorted(near), dtype=np.int64)
-        found = found[comparable(table.linked, self.rows.table.linked[found])]
-        found = found[(self.compared[found] & attributes_compared(table, self.naming)) != 0]
-        letters, words = tops
-        once, n = np.ones(1, np.int64), int(self.counts.sum())
-        return _rows(table, (letters, words), self._names, once, self.worths, n), found
+        placed = np.array(sorted(near), dtype=np.int64)
+        placed = placed[comparable(table.linked, self.rows.table.linked[placed])]
+        placed = placed[(self.compared[placed] & attributes_compared(table, self.naming)) != 0]
+        once, n, tops = np.ones(1, np.int64), int(self.counts.sum()), (letters[1], words[1])
+        return _rows(table, tops, self._names, once, self.worths, n), placed
 
     def describe(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
         """`FEATURES` of rows i of the first and j of the second, shape [pairs, features]."""
         out = np.empty((len(i), len(FEATURES)))
-        pairs = np.stack([i, j], axis=1)
+        pairs = row_pairs(i, j)
         rows = a.handle, b.handle, address(self._worths)
         asked = len(pairs), address(pairs), len(FEATURES), workers(), address(out)
         kernel_library().kb_rows_describe(*rows, *asked)
         return out
 
-    def log_odds(self, trees: Trees, a: Rows, b: Rows, pairs: IntArray, apart: float) -> FloatArray:
+    def log_odds(self, trees: Trees, a: Rows, b: Rows, pairs: RowPairs, apart: float) -> FloatArray:
         """The sums of trees over `FEATURES` of pairs of rows, shape [pairs, 2]: [pairs].
 
         Two rows that state nothing share no attribute: they are `apart`. Only the features of some
@@ -394,7 +389,7 @@ class File:
             kernel_library().kb_rows_odds(*rows, *asked)
         return out
 
-    def evidence(self, a: Rows, b: Rows, pairs: IntArray) -> FloatArray:
+    def evidence(self, a: Rows, b: Rows, pairs: RowPairs) -> FloatArray:
         """What the nearness of each attribute's values says of pairs of rows, nats, shape
         [attributes, pairs]; 0 if one lacks it."""
         out = np.zeros((len(self.worths), len(pairs)))
@@ -443,7 +438,7 @@ def _digest(said: Statement) -> tuple[int, int]:
 
 
 def _worths(
-    table: RecordTable, nearest_by_words: FloatArray, counts: IntArray, pairs: IntArray
+    table: RecordTable, nearest_by_words: FloatArray, counts: IntArray, pairs: RowPairs
 ) -> dict[str, Worth]:
     """The weights of the attributes in a file."""
     rng = np.random.default_rng(0)
@@ -460,6 +455,6 @@ def _worths(
     trusted = np.concatenate(found)
     if len(trusted) > _MOST_TRUSTED:
         trusted = np.sort(rng.choice(trusted, _MOST_TRUSTED, replace=False))
-    apart = chance.T[(chance[0] != chance[1]) & comparable(*table.linked[chance])]
-    told = np.ascontiguousarray(pairs[trusted]), np.ascontiguousarray(apart)
+    apart = chance[:, (chance[0] != chance[1]) & comparable(*table.linked[chance])]
+    told = pairs[trusted], row_pairs(*apart)
     return {name: Worth.fitted(column, counts, *told) for name, column in table.columns.items()}

@@ -54,6 +54,7 @@ from kbforge_plugins.likelihoods.pairs.file import (
     ALL_TEXT_FEATURES,
     FEATURES,
     Rows,
+    row_pairs,
 )
 from kbforge_plugins.likelihoods.pairs.odds import (
     APART,
@@ -311,7 +312,7 @@ def _pair_contributions(
         nothing = log_odds == 0
         parts *= ((clipped + nothing) / (log_odds + nothing))[:, None]
         # what agreement says is shared out by the evidence of the attributes that both state
-        evidence = np.abs(odds.file.evidence(a, b, np.stack([at, others], axis=1)))
+        evidence = np.abs(odds.file.evidence(a, b, row_pairs(at, others)))
         total = evidence.sum(axis=0)
         shared = parts[:, :-1][:, _SHARED].sum(axis=1)
         for k, row in enumerate(some):

@@ -2,23 +2,22 @@
 
 A row is compared with the nearest rows by letters and by words, with the nearest rows in other
 scripts by consonants, and with rows that have equal forms of a name. Nearness is the cosine of
-weighted rows, computed with sparse products. Columns are used from the rarest on until a limit on
-the work is reached, so very common columns are left out. Rows without a common compared attribute
-are left out, because what such a pair shares is meaningless.
+weighted rows. Columns are used from the rarest on until a limit on the work is reached, so very
+common columns are left out. Rows without a common compared attribute are left out, because what
+such a pair shares is meaningless.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
-from functools import cached_property
-from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kbforge.contracts import FloatArray, IntArray
+from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge_plugins.likelihoods.pairs.bags import Bags
 from kbforge_plugins.likelihoods.pairs.table import RecordTable
 
@@ -34,163 +33,155 @@ EQUAL_FORMS = (  # two rows with these forms of names equal are candidates
     *(("acronym", "compact"), ("short acronym", "compact")),
 )
 _WORK_A_ROW = 20_000
-_ROWS_AT_ONCE = 128  # a product of more takes memory that has to be asked for each time
+_ROWS_AT_ONCE = 1 << 14
 _MOST_EQUAL = 50
 _LEAST_COSINE = 0.08
 
-
-def narrowed(bags: Bags) -> sparse.csr_array:
-    """Unit rows without the columns that too many rows have for a product of all rows."""
-    unit = bags.unit()
-    shared = np.bincount(bags.columns, minlength=len(bags.weight)).astype(np.float64)
-    order = np.argsort(shared, kind="stable")
-    spent = np.cumsum(shared[order] ** 2)
-    kept = np.zeros(len(shared), dtype=bool)
-    kept[order[spent <= _WORK_A_ROW * max(len(bags), 50)]] = True
-    if not kept[bags.columns].all():
-        unit.data[~kept[bags.columns]] = 0.0
-        unit.eliminate_zeros()
-    return unit
+Near: TypeAlias = NDArray[np.int32]
+"""The nearest rows of each row, -1 for none, shape [rows, nearest]."""
 
 
-def turned(rows: sparse.csr_array) -> sparse.csr_array:
-    """For each column, its rows, in the form that `nearest` reads."""
-    return sparse.csr_array(rows.T)
+class NearIndex:
+    """Finds the nearest rows of a file for rows of bags.
 
+    Args:
+        bags: of all rows of the file.
+        linked: the linked table of each row; rows of one table are not compared.
+        script: if given, rows in `but` are left out.
+        but: a script.
 
-def nearest(
-    rows: sparse.csr_array, among: sparse.csr_array, tables: tuple[IntArray, IntArray], other: bool
-) -> Iterator[tuple[int, IntArray, FloatArray]]:
-    """For each row, its nearest rows and their cosines, the nearest first.
-
-    `among` is by column, shape [columns, all]; with `other`, row k of `rows` is its row k, which is
-    left out. `tables` are those of the rows and of all; rows of one linked table are not compared.
     """
-    for start in range(0, rows.shape[0], _ROWS_AT_ONCE):
-        some = rows if rows.shape[0] <= _ROWS_AT_ONCE else rows[start : start + _ROWS_AT_ONCE]
-        block = some @ among
-        # a product has many entries, of which few are so large
-        large = np.flatnonzero(block.data >= _LEAST_COSINE)
-        sizes = np.diff(np.searchsorted(large, block.indptr))
-        row = np.repeat(np.arange(start, start + block.shape[0]), sizes)
-        others = block.indices[large].astype(np.int64)
-        keep = comparable(tables[0][row], tables[1][others])
-        if other:
-            keep &= others != row
-        row, others, negative = row[keep], others[keep], -block.data[large[keep]]
-        begin = np.arange(start, start + block.shape[0] + 1)
-        least = np.zeros(block.shape[0])  # of what may be among the nearest; all are below 0
-        for k, (first, end) in enumerate(pairwise(np.searchsorted(row, begin).tolist())):
-            if end - first > NEAREST:
-                least[k] = np.partition(negative[first:end], NEAREST - 1)[NEAREST - 1]
-        near = np.flatnonzero(negative <= least[row - start])
-        row, others, negative = row[near], others[near], negative[near]
-        order = np.lexsort((others, negative, row))
-        others, cosines = others[order], -negative[order]
-        for k, (first, end) in enumerate(pairwise(np.searchsorted(row, begin).tolist()), start):
-            nearest_ones = slice(first, min(end, first + NEAREST))
-            yield k, others[nearest_ones], cosines[nearest_ones]
+
+    def __init__(
+        self, bags: Bags, linked: IntArray, script: IntArray | None = None, but: int = 0
+    ) -> None:
+        kernel, told = kernel_library(), np.array(bags.addresses)
+        self._linked = linked
+        work = _WORK_A_ROW * max(len(bags), 50)
+        scripts = 0 if script is None else address(script)
+        sizes = len(bags), address(told), len(bags.weight)
+        self._handle = kernel.kb_near_new(*sizes, work, scripts, but)
+        weakref.finalize(self, kernel.kb_near_free, self._handle)
+
+    def nearest(
+        self, bags: Bags, linked: IntArray, rows: IntArray | None = None
+    ) -> tuple[Near, FloatArray]:
+        """The nearest rows of the file, the nearest first, and their cosines, -1 for none.
+
+        Given `rows`, these are rows of the file, and each leaves out itself. Otherwise they are
+        outside it; their tokens are added up from the last on.
+        """
+        own = rows is not None
+        return self._found(bags, linked, rows, own, NEAREST, _LEAST_COSINE)
+
+    def across(self, bags: Bags, linked: IntArray, rows: IntArray | None = None) -> Near:
+        """The same for rows in the script that was left out; fewer rows."""
+        return self._found(bags, linked, rows, False, _NEAREST_ACROSS, _LEAST_ACROSS)[0]
+
+    def _found(
+        self,
+        bags: Bags,
+        linked: IntArray,
+        rows: IntArray | None,
+        own: bool,
+        most: int,
+        least: float,
+    ) -> tuple[Near, FloatArray]:
+        asked = np.arange(len(bags)) if rows is None else rows
+        out = np.empty((len(asked), most), np.int32)
+        cosines, told = np.empty(out.shape), np.array(bags.addresses)
+        tables = address(linked), address(self._linked)
+        for start in range(0, len(asked), _ROWS_AT_ONCE):
+            some, *found = (x[start : start + _ROWS_AT_ONCE] for x in (asked, out, cosines))
+            kernel_library().kb_near_rows(
+                *(self._handle, address(told), len(some), address(some), *tables),
+                *(own, rows is None, most, least, workers(), *map(address, found)),
+            )
+        return out, cosines
 
 
 class OtherScripts:
     """For each script, the nearest rows in other scripts, by the consonants of their names."""
 
     def __init__(self, table: RecordTable) -> None:
-        self._script, self._linked, self._consonants = table.script, table.linked, table.consonants
-        self._scripts = np.unique(self._script).tolist()
-        self._others: dict[int, tuple[IntArray, sparse.csr_array]] = {}  # cache
+        self._table = table
+        self._scripts = np.unique(table.script).tolist()
+        self._others: dict[int, NearIndex] = {}  # cache
 
-    @cached_property
-    def _unit(self) -> sparse.csr_array:
-        return narrowed(self._consonants)
-
-    def nearest(self) -> Iterator[tuple[int, IntArray]]:
-        """For each row of the table, a bounded number of its nearest rows, the nearest first."""
+    def nearest(self) -> Iterator[tuple[IntArray, Near]]:
+        """Rows of the table, script by script, and a bounded number of their nearest rows."""
+        table = self._table
         for script in self._scripts if len(self._scripts) > 1 else ():
-            mine = np.flatnonzero(self._script == script)
-            for row, found in self.nearest_to(self._unit[mine], self._linked[mine], script):
-                yield int(mine[row]), found
+            rows = np.flatnonzero(table.script == script)
+            yield rows, self._index(script).across(table.consonants, table.linked, rows)
 
-    def nearest_to(
-        self, rows: sparse.csr_array, linked: IntArray, script: int
-    ) -> Iterator[tuple[int, IntArray]]:
-        """The same for unit rows of these tables, all in one script."""
+    def nearest_to(self, table: RecordTable) -> Near:
+        """The same of one row outside the table."""
+        return self._index(int(table.script[0])).across(table.consonants, table.linked)
+
+    def _index(self, script: int) -> NearIndex:
         if script not in self._others:
-            others = np.flatnonzero(self._script != script)
-            self._others[script] = others, turned(self._unit[others])
-        others, by_column = self._others[script]
-        for row, found, value in nearest(rows, by_column, (linked, self._linked[others]), False):
-            yield row, others[found[value >= _LEAST_ACROSS][:_NEAREST_ACROSS]]
+            table = self._table
+            self._others[script] = NearIndex(table.consonants, table.linked, table.script, script)
+        return self._others[script]
 
 
 class EqualForms:
     """An index of the names of a table by one of their forms."""
 
     def __init__(self, table: RecordTable, form: str) -> None:
-        keys = table.names.numbers(form)[table.which]
+        self.rows, keys = numbers_by_row(table, form)
         # equal names keep the order of the table
         order = np.argsort(keys, kind="stable")
-        self._keys = keys[order]
-        self._rows = np.repeat(np.arange(len(table)), np.diff(table.called))[order]
-
-    def equal_in(self, table: RecordTable, mine: str) -> Iterator[tuple[int, int]]:
-        """Pairs of rows where this form of the first is the indexed form of the second.
-
-        If many rows share a form, each is compared only with the following ones.
-        """
-        rows = np.repeat(np.arange(len(table)), np.diff(table.called))
-        wanted = table.names.numbers(mine)[table.which]
-        left = np.searchsorted(self._keys, wanted, side="left")
-        right = np.searchsorted(self._keys, wanted, side="right")
-        for at in np.flatnonzero((right > left) & (wanted != 0)).tolist():
-            row, start, end = int(rows[at]), int(left[at]), int(right[at])
-            if end - start > _MOST_EQUAL:  # start at the row itself
-                start += int(np.searchsorted(self._rows[start:end], row))
-            for other in self._rows[start : min(end, start + _MOST_EQUAL)].tolist():
-                if other != row:
-                    yield row, other
+        self.keys, self.rows = keys[order], self.rows[order]
 
     def equal_to(self, numbers: IntArray) -> Iterator[tuple[int, int]]:
         """For each form in `numbers`, its place and the first rows with an equal form."""
-        left = np.searchsorted(self._keys, numbers, side="left").tolist()
-        right = np.searchsorted(self._keys, numbers, side="right").tolist()
+        left = np.searchsorted(self.keys, numbers, side="left").tolist()
+        right = np.searchsorted(self.keys, numbers, side="right").tolist()
         for place in np.flatnonzero(numbers).tolist():
             end = min(right[place], left[place] + _MOST_EQUAL)
-            for row in self._rows[left[place] : end].tolist():
+            for row in self.rows[left[place] : end].tolist():
                 yield place, row
 
 
-def unit_row(bags: Bags) -> sparse.csr_array:
-    """The single row of these bags, with its columns in reverse order."""
-    columns, weights = bags.backwards()
-    return sparse.csr_array((weights, columns, bags.starts), shape=(1, len(bags.weight)))
+def numbers_by_row(table: RecordTable, form: str) -> tuple[IntArray, IntArray]:
+    """The row of each name of a table, ascending, and the number of a form of the name."""
+    rows = np.repeat(np.arange(len(table)), np.diff(table.called))
+    return rows, table.names.numbers(form)[table.which]
 
 
-def compared(table: RecordTable) -> tuple[Tops, IntArray]:
-    """The cosines of the nearest rows in each of `WAYS`, and the candidate pairs."""
-    n, tables = len(table), (table.linked, table.linked)
-    keys: list[IntArray] = [np.zeros(0, np.int64)]
-    tops = []
-    for bags in (table.trigrams, table.all_text):
-        narrow = narrowed(bags)
-        top = np.full((n, NEAREST), -1.0)
-        others = np.full((n, NEAREST), -1, dtype=np.int64)
-        for row, found, value in nearest(narrow, turned(narrow), tables, other=True):
-            top[row, : len(found)] = value
-            others[row, : len(found)] = found
-        one, place = np.nonzero(others >= 0)
-        keys.append(_pair_numbers(one, others[one, place], n))
-        tops.append(top)
-    for row, found in OtherScripts(table).nearest():
-        keys.append(_pair_numbers(np.full(len(found), row), found, n))
-    for mine, theirs in EQUAL_FORMS:
-        some = np.array(list(EqualForms(table, theirs).equal_in(table, mine)), dtype=np.int64)
-        i, j = some.reshape(-1, 2).T
-        keys.append(_pair_numbers(i, j, n))
-    flat = np.unique(np.concatenate(keys))
-    pairs = np.stack([flat // max(n, 1), flat % max(n, 1)], axis=1)
-    letters, words = tops
-    return (letters, words), pairs[comparable(*table.linked[pairs].T)]
+def compared(table: RecordTable, naming: tuple[str, ...]) -> tuple[Tops, NDArray[np.int32]]:
+    """The cosines of the nearest rows in each of `WAYS`, and the candidate pairs.
+
+    Pairs are i < j, ascending, shape [pairs, 2].
+    """
+    n, rows = len(table), np.arange(len(table))
+    letters, words = (
+        NearIndex(bags, table.linked).nearest(bags, table.linked, rows)
+        for bags in (table.trigrams, table.all_text)
+    )
+    kernel = kernel_library()
+    pairs = kernel.kb_candidates_new(n)
+    told: list[NDArray[Any]] = []  # which the kernel reads until the pairs are counted
+    try:
+        for some, near in ((rows, letters[0]), (rows, words[0]), *OtherScripts(table).nearest()):
+            told += some, near
+            kernel.kb_candidates_near(pairs, *near.shape, address(some), address(near))
+        for mine, theirs in EQUAL_FORMS:
+            forms, (some, wanted) = EqualForms(table, theirs), numbers_by_row(table, mine)
+            told += forms.keys, forms.rows, some, wanted
+            known = len(forms.keys), address(forms.keys), address(forms.rows)
+            asked = len(wanted), address(wanted), address(some)
+            # of a form of many rows, each is compared only with the following ones
+            kernel.kb_candidates_equal(pairs, *known, *asked, _MOST_EQUAL)
+        bits = attributes_compared(table, naming)
+        count = kernel.kb_candidates_count(pairs, address(table.linked), address(bits), workers())
+        out = np.empty((count, 2), np.int32)
+        kernel.kb_candidates_pairs(pairs, workers(), address(out))
+    finally:
+        kernel.kb_candidates_free(pairs)
+    return (letters[1], words[1]), out
 
 
 def comparable(one: IntArray, other: IntArray) -> NDArray[np.bool_]:
@@ -209,8 +200,3 @@ def attributes_compared(table: RecordTable, naming: tuple[str, ...]) -> IntArray
     for at, column in enumerate(table.columns.values(), 1):
         bits |= (column.numbers[column.which] != 0).astype(np.int64) << at
     return bits
-
-
-def _pair_numbers(i: IntArray, j: IntArray, n: int) -> IntArray:
-    """A unique number for each pair of n rows."""
-    return np.minimum(i, j) * n + np.maximum(i, j)

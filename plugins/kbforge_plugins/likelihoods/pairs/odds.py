@@ -42,7 +42,7 @@ from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
 from kbforge.models.trees import Trees
 from kbforge.numerics import spread, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader
-from kbforge_plugins.likelihoods.pairs.file import File, Rows
+from kbforge_plugins.likelihoods.pairs.file import File, RowPairs, Rows, row_pairs
 from kbforge_plugins.likelihoods.pairs.near import attributes_compared, comparable
 from kbforge_plugins.likelihoods.pairs.table import Statement, statement_of
 
@@ -191,10 +191,10 @@ class OddsLinks:
         self.arrays: tuple[NDArray[np.integer[Any]], ...] = (starts, second, above, *back, own)
 
     @classmethod
-    def fitted(cls, pairs: IntArray, above: IntArray, own: IntArray) -> OddsLinks:
+    def fitted(cls, pairs: RowPairs, above: NDArray[np.int32], own: NDArray[np.int32]) -> OddsLinks:
         """Links of pairs i < j, ascending, shape [pairs, 2]."""
         starts = starts_of(np.bincount(pairs[:, 0], minlength=len(own)))
-        return cls(starts, *(some.astype(np.int32) for some in (pairs[:, 1], above, own)))
+        return cls(starts, pairs[:, 1].copy(), above, own)
 
     def __len__(self) -> int:
         return len(self.second)
@@ -286,13 +286,13 @@ class Odds:
         rows, own = file.rows, np.arange(len(file.counts))
         log_odds, alone = (
             file.log_odds(trees, rows, rows, some, APART / UNITS)
-            for some in (pairs, np.stack([own, own], axis=1))
+            for some in (pairs, row_pairs(own, own))
         )
         bias, matches, single = 0.0, 0.0, False
         if link is not None:
             bias, matches = match_bias(pairs, log_odds, rows.table.linked)
             single = one_to_one(pairs, log_odds, rows.table.linked, matches)
-        links = OddsLinks.fitted(pairs, _above(log_odds + bias) + shift, _above(alone))
+        links = OddsLinks.fitted(pairs, _above(log_odds + bias) + np.int32(shift), _above(alone))
         return cls(file, trees, links, link, bias, matches, shift, single)
 
     def shifted(self, shift: int) -> Odds:
@@ -401,14 +401,14 @@ class Odds:
         others = [*of_file.tolist(), *(later + n).tolist(), row]
         log_odds = [
             self.file.log_odds(
-                self._trees, rows, some, np.stack([np.zeros_like(at), at], axis=1), APART / UNITS
+                self._trees, rows, some, row_pairs(np.zeros_like(at), at), APART / UNITS
             )
             for some, at in ((self.file.rows, of_file), *self._later.parts(later, rows))
         ]
         # the row itself is last, and has neither the prior of a match nor the bias
         added = np.append(np.ones(len(others) - 1), 0.0)
         above = _above(np.concatenate(log_odds) + self.bias * added)
-        above += self.shift * added.astype(np.int64)
+        above += self.shift * added.astype(np.int32)
         near = dict(zip(others, above.tolist(), strict=True))
         # nothing has changed yet, so that a failure leaves no trace
         for other, units in near.items():
@@ -424,10 +424,12 @@ class Odds:
         return row
 
 
-def _above(log_odds: FloatArray) -> IntArray:
+def _above(log_odds: FloatArray) -> NDArray[np.int32]:
     """Log odds, clipped, minus `APART`, in units."""
-    units = np.rint(np.clip(log_odds, -MOST, MOST) * UNITS).astype(np.int64)
-    above: IntArray = units - APART
+    units = np.clip(log_odds, -MOST, MOST)
+    units *= UNITS
+    above: NDArray[np.int32] = np.rint(units, out=units).astype(np.int32)
+    above -= APART
     return above
 
 
@@ -534,7 +536,7 @@ evidence."""
 _STEPS = 30
 
 
-def match_bias(pairs: IntArray, log_odds: FloatArray, linked: IntArray) -> tuple[float, float]:
+def match_bias(pairs: RowPairs, log_odds: FloatArray, linked: IntArray) -> tuple[float, float]:
     """The constant added to the log odds of every pair, nats, and the expected number of matches.
 
     Both are 0 if there are too few records. More than a nat is added only if nearly all records
@@ -560,7 +562,7 @@ def match_bias(pairs: IntArray, log_odds: FloatArray, linked: IntArray) -> tuple
     return _UNSURE_BIAS, _partners(record, log_odds + _UNSURE_BIAS)
 
 
-def one_to_one(pairs: IntArray, log_odds: FloatArray, linked: IntArray, expected: float) -> bool:
+def one_to_one(pairs: RowPairs, log_odds: FloatArray, linked: IntArray, expected: float) -> bool:
     """Whether nearly all records of the smaller of each two tables have one partner in the other.
 
     `expected` matches are as in `match_bias`. A duplicate within a table gives its partner a second
@@ -579,7 +581,7 @@ def one_to_one(pairs: IntArray, log_odds: FloatArray, linked: IntArray, expected
     return len(partners) > 0 and float(np.mean(partners > 1)) <= _MOST_WITH_TWO
 
 
-def _records(pairs: IntArray, linked: IntArray) -> IntArray:
+def _records(pairs: RowPairs, linked: IntArray) -> IntArray:
     """For each pair, a number for the record of the smaller of its two tables and the other
     table."""
     tables, which = np.unique(linked, return_inverse=True)
@@ -590,7 +592,7 @@ def _records(pairs: IntArray, linked: IntArray) -> IntArray:
     larger = (size[:, 0] > size[:, 1]) | ((size[:, 0] == size[:, 1]) & (table[:, 0] > table[:, 1]))
     place = larger.astype(np.int64)
     at = np.arange(len(pairs))
-    both = pairs[at, place] * len(tables) + table[at, 1 - place]
+    both = pairs[at, place].astype(np.int64) * len(tables) + table[at, 1 - place]
     return np.unique(both, return_inverse=True)[1].reshape(-1)
 
 
