@@ -19,6 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any
 
@@ -70,6 +71,21 @@ class SamplePairs:
     contradict: FloatArray  # [pairs, attributes] 1 if both have it and it is clearly another
     rarity: FloatArray  # [pairs, attributes] -log of the share of fragments with the value
     random: FloatArray  # [attributes] how often two fragments agree by chance
+
+    @cached_property
+    def agreed(self) -> FloatArray:
+        """[pairs] The number of attributes that agree."""
+        return np.asarray(self.agree.sum(axis=1))
+
+    @cached_property
+    def against(self) -> FloatArray:
+        """[pairs] The number of attributes that contradict."""
+        return np.asarray(self.contradict.sum(axis=1))
+
+    @cached_property
+    def rare(self) -> FloatArray:
+        """[pairs] The rarity of what both have, nats."""
+        return np.asarray(self.rarity.sum(axis=1))
 
 
 def compare_sample(
@@ -366,9 +382,8 @@ def _kept(seen: SamplePairs, together: NDArray[np.bool_]) -> dict[str, float]:
     """Which similar pairs are joined, and how similar the joined pairs are."""
     several = np.array([len(held) > 1 for held in seen.words], dtype=np.bool_)
     long = several[seen.one]
-    rare = seen.rarity.sum(axis=1)
-    alike, contradicted = ~seen.equal, seen.contradict.sum(axis=1) > 0
-    agreed = seen.agree.sum(axis=1) > 0
+    rare, alike = seen.rare, ~seen.equal
+    contradicted, agreed = seen.against > 0, seen.agreed > 0
     n = max(seen.n, 1)
     out = {
         "equal names kept": _mean(together[seen.equal]),
@@ -398,15 +413,14 @@ def _kept(seen: SamplePairs, together: NDArray[np.bool_]) -> dict[str, float]:
 def _attributes(seen: SamplePairs, chosen: NDArray[np.bool_]) -> dict[str, float]:
     """Statistics of attributes among some pairs: agreement, contradiction, rarity of shared
     values."""
-    agree, contradict = seen.agree[chosen], seen.contradict[chosen]
-    agreed, against = agree.sum(axis=1), contradict.sum(axis=1)
+    agreed, against = seen.agreed[chosen], seen.against[chosen]
     said = agreed + against
     return {
         "agreement": float(agreed.sum() / said.sum()) if said.sum() else NAN,
         "any contradiction": _mean((against > 0)[said > 0]),
         "contradictions only": _mean(((against > 0) & (agreed == 0))[said > 0]),
         "nothing to compare": _mean(said == 0),
-        "rarity agreed on": _mean(seen.rarity[chosen].sum(axis=1)[said > 0]),
+        "rarity agreed on": _mean(seen.rare[chosen][said > 0]),
     }
 
 
@@ -422,7 +436,7 @@ def _lift(
         missing = ("lift", "least lift", "lift over chance", "contradictions of functional ones")
         return dict.fromkeys(missing, NAN)
     within, without = _rates(seen, inside), _rates(seen, apart)
-    said_in = (seen.agree + seen.contradict)[inside].sum(axis=0)
+    said_in = inside @ seen.agree + inside @ seen.contradict
     weight = np.where(np.isnan(within) | np.isnan(without), 0.0, said_in)
     known = weight > 0
     lifts = np.log((within + 0.02) / (without + 0.02))
@@ -443,7 +457,7 @@ def _lift(
 
 def _rates(seen: SamplePairs, chosen: NDArray[np.bool_]) -> FloatArray:
     """[attributes] agreement among some pairs that state the attribute."""
-    agreed, against = seen.agree[chosen].sum(axis=0), seen.contradict[chosen].sum(axis=0)
+    agreed, against = chosen @ seen.agree, chosen @ seen.contradict  # whole numbers, so exact
     with np.errstate(invalid="ignore"):
         return np.asarray(agreed / (agreed + against))
 

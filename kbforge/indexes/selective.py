@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_int64
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import NamedTuple, cast
+from typing import NamedTuple, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import orjson
@@ -180,6 +181,9 @@ _ENDS = 1 << 20
 """Ends of digests by which common features are told from rare ones."""
 
 
+_Told: TypeAlias = WeakKeyDictionary[StatedValues, tuple[CompiledKeys, StatedValues]]
+
+
 class Selective(HashedIndex):
     """Keys from values, features, and pairs of common ones.
 
@@ -221,6 +225,8 @@ class Selective(HashedIndex):
         self.attributes = frozenset(attributes)
         self._kinds: dict[str, Kind] = {}
         self._made: CompiledKeys | None = None
+        # by the values of a file, which live as long as it is prepared
+        self._told: _Told = WeakKeyDictionary()
         self._common = nowhere()  # digests of common values, whose places are keys
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
@@ -271,7 +277,7 @@ class Selective(HashedIndex):
 
     def __getstate__(self) -> dict[str, object]:
         """Omit the keys that were made, which another process makes again."""
-        return {**self.__dict__, "_made": None, "_common": self._common.digests}
+        return {**self.__dict__, "_made": None, "_told": None, "_common": self._common.digests}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
@@ -279,7 +285,7 @@ class Selective(HashedIndex):
 
     def _use(self, common: IntArray) -> None:
         """Take these digests, ascending, for common."""
-        self._common, self._made = Places(common), None
+        self._common, self._made, self._told = Places(common), None, WeakKeyDictionary()
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """See `kbforge.contracts.index`; composed in the kernel."""
@@ -299,13 +305,16 @@ class Selective(HashedIndex):
         Returns where those of each key begin, shape [keys + 1], and their places in the sequence.
         """
         assert not self.rules
-        kernel, said = kernel_library(), StatedValues.of(fragments)
-        made = CompiledKeys(kernel, self._keys_of_said, _MOST_KEYS)
+        said = StatedValues.of(fragments)
         names = [a for a in sorted(said.attributes) if not self.attributes or a in self.attributes]
-        read = said.read({name: self._kinds.get(name, "text") for name in names})
+        if said not in self._told:
+            read = said.read({name: self._kinds.get(name, "text") for name in names})
+            made = CompiledKeys(kernel_library(), self._keys_of_said, _MOST_KEYS)
+            for attribute, values in zip(read.attributes, read.values, strict=True):
+                made.tell(self._keys_of_values(attribute, values))
+            self._told[said] = made, read
+        made, read = self._told[said]
         rank = {name: place for place, name in enumerate(names)}
-        for attribute, values in zip(read.attributes, read.values, strict=True):
-            made.tell(self._keys_of_values(attribute, values))
         ranks = np.array([rank.get(name, -1) for name in read.attributes], np.int32)
         return made.holders(read, ranks, wanted, most)
 

@@ -324,7 +324,9 @@ def kinds_of(counts: Mapping[str, Mapping[str, int]]) -> dict[str, Kind]:
 
     Serial numbers and times of entry are `nothing` if enough other attributes are left.
     """
-    stating = {a: {v: n for v, n in of.items() if v} for a, of in counts.items()}
+    stating = {
+        a: {v: n for v, n in of.items() if v} if "" in of else of for a, of in counts.items()
+    }
     kinds = {attribute: kind_of(of) for attribute, of in stating.items()}
     idle = [a for a, of in stating.items() if is_running(of) or are_times(of)]
     if len(kinds) - len(idle) >= _FEWEST_ATTRIBUTES:
@@ -562,7 +564,7 @@ _FEWEST_OTHERS = 2
 
 
 def idle_attributes(
-    said: Sequence[Mapping[str, str]], counts: Mapping[str, Counter[str]], records: int = 0
+    said: Sequence[Mapping[str, str]], counts: Mapping[str, Mapping[str, int]], records: int = 0
 ) -> frozenset[str]:
     """The attributes with few values that are uninformative about which records are one entity.
 
@@ -599,9 +601,9 @@ def relates(value: str, holders: int, records: int) -> bool:
     )
 
 
-def _agreement_by_chance(counts: Counter[str]) -> float:
+def _agreement_by_chance(counts: Mapping[str, int]) -> float:
     """The probability that two records that state an attribute agree on it."""
-    total = counts.total()
+    total = sum(counts.values())
     return sum((n / total) ** 2 for n in counts.values())
 
 

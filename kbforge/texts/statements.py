@@ -6,7 +6,6 @@ values of an attribute are numbered in the order of the first fragment that stat
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -95,10 +94,10 @@ class StatedValues:
         counts = np.bincount(value, minlength=self.begins[-1])
         return [counts[begin:end] for begin, end in pairwise(self.begins.tolist())]
 
-    def counts(self, attributes: Container[str] = ()) -> dict[str, Counter[str]]:
+    def counts(self, attributes: Container[str] = ()) -> dict[str, dict[str, int]]:
         """By attribute (by default all), how many fragments state each value, including ""."""
         return {
-            attribute: Counter(dict(zip(values, often.tolist(), strict=True)))
+            attribute: dict(zip(values, often.tolist(), strict=True))
             for attribute, values, often in zip(
                 self.attributes, self.values, self.often(), strict=True
             )

@@ -36,7 +36,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from math import exp, log
 from typing import TypeAlias
 
@@ -309,7 +309,7 @@ def vocabularies_of(
     """Every attribute's values, its kind given or inferred; the most common ones if there are very
     many."""
     counts = _counts_stated(said)
-    common = sorted(counts, key=lambda a: (-counts[a].total(), a))[:_MOST_ATTRIBUTES]
+    common = sorted(counts, key=lambda a: (-sum(counts[a].values()), a))[:_MOST_ATTRIBUTES]
     found = kinds_of({a: counts[a] for a in common})
     read = said.read(found)
     counts = _counts_stated(read)
@@ -322,11 +322,11 @@ def vocabularies_of(
     return {a: Vocabulary(found[a], counts[a]) for a in sorted(counts)}
 
 
-def _counts_stated(said: StatedValues) -> dict[str, Counter[str]]:
+def _counts_stated(said: StatedValues) -> dict[str, dict[str, int]]:
     """For each attribute, how many fragments state each value, without blank ones."""
     counts = said.counts()
     for of in counts.values():
-        del of[""]
+        of.pop("", None)
     return {attribute: of for attribute, of in counts.items() if of}
 
 
@@ -356,6 +356,11 @@ def fit_unlabelled(
     vocabularies = by_record = _counted_by_content(vocabularies, contents, different)
     del contents, said
     records = Encoder(vocabularies).encode_all(sample)
+    used: list[list[int]] = [[] for _ in vocabularies]
+    for k, u in chain.from_iterable(records):
+        used[k].append(u)
+    for vocabulary, numbers in zip(vocabularies.values(), used, strict=True):
+        vocabulary.remember(numbers)
     for _ in range(_MOST_ROUNDS):
         spec = ModelSpec(model(vocabularies, rates), alpha, index=index)
         clusters = GreedyClusterer().cluster(sample, spec, np.random.default_rng(0)).clusters()

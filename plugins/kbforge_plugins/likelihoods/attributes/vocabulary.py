@@ -32,6 +32,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import fsum
 from typing import NamedTuple, Self, TypeAlias
 
@@ -235,6 +236,7 @@ class Vocabulary:
         vocabulary._begin(self.kind, _totals(self._totals.letters, counts), self.values[:n])
         # letters are counted by value, so that spellings stay as probable
         vocabulary._spelling, vocabulary._rows = self._spelling, self._rows
+        vocabulary._features = {u: of for u, of in self._features.items() if u < n}
         places = tables.values, tables.number, tables.features, tables.starts, tables.holders
         vocabulary._weigh(*places)
         if vocabulary.titles is not None and self.titles is not None:
@@ -389,14 +391,19 @@ class Vocabulary:
             np.concatenate([held.features, numbered])[places],
         )
 
+    def remember(self, numbers: Sequence[int]) -> None:
+        """Find the features of values at once, for `features`."""
+        new = [number for number in dict.fromkeys(numbers) if number not in self._features]
+        starts, *rows = self.rows(new)
+        pairs = list(zip(*(row.tolist() for row in rows), strict=True))
+        for number, (begin, end) in zip(new, pairwise(starts.tolist()), strict=True):
+            self._features[number] = tuple(pairs[begin:end])
+
     def features(self, number: int) -> tuple[tuple[int, int], ...]:
         """The features of a value: the index of each one's name, and its number."""
-        found = self._features.get(number)
-        if found is None:
-            _, names, numbers = self.rows((number,))
-            found = tuple(zip(names.tolist(), numbers.tolist(), strict=True))
-            self._features[number] = found
-        return found
+        if number not in self._features:
+            self.remember((number,))
+        return self._features[number]
 
     def words(self, number: int) -> frozenset[int]:
         """The features of a title that are words."""
