@@ -59,7 +59,7 @@ class SamplePairs:
     exact: IntArray  # [n] cluster numbers of the grouping by exact names
     names: list[str]  # [n] exact names, cut
     words: list[list[str]]  # [n] their words
-    word_rarity: dict[str, float]  # word -> -log of the share of the file's exact names with it
+    word_rarity: dict[str, float]  # of these, -log of the share of the file's exact names with it
     attributes: IntArray  # [n] how many each fragment has, its name apart
     record: IntArray  # [n] a number by all that a fragment states
     one: IntArray  # [pairs]
@@ -97,7 +97,7 @@ def compare_sample(
     exact = np.array(exact_groups(sample), dtype=np.int64)
     names = [exact_name(fragment)[:_LONGEST] for fragment in sample]
     words = [list(dict.fromkeys(name.split())) for name in names]
-    word_rarity = _word_rarity(everything)
+    word_rarity = _word_rarity(everything, {word for held in words for word in held})
     one, two = _pairs(sample, index, exact)
     first, second = [names[i] for i in one.tolist()], [names[j] for j in two.tolist()]
     values = _values(sample)
@@ -150,9 +150,9 @@ def _similar(first: list[str], second: list[str], scorer: Any) -> FloatArray:
     return np.asarray(found, dtype=np.float64) / 100
 
 
-def _word_rarity(everything: Sequence[Fragment]) -> dict[str, float]:
+def _word_rarity(everything: Sequence[Fragment], wanted: set[str]) -> dict[str, float]:
     names = {name[:_LONGEST] for name in exact_names(everything)}
-    counts = Counter(chain.from_iterable(set(name.split()) for name in names))
+    counts = Counter(chain.from_iterable(wanted.intersection(name.split()) for name in names))
     return {word: math.log((len(names) + 1) / count) for word, count in counts.items()}
 
 
@@ -248,10 +248,10 @@ def file_statistics(seen: SamplePairs, everything: Sequence[Fragment]) -> dict[s
     of_exact = np.bincount(seen.exact, minlength=seen.n)[seen.exact]
     alike = ~seen.equal
     having: Counter[str] = Counter()
-    several = 0
-    for fragment in everything:
-        having.update(fragment.properties.keys())
-        several += any(len(values) > 1 for values in fragment.properties.values())
+    for keys, count in Counter(tuple(fragment.properties) for fragment in everything).items():
+        having.update(dict.fromkeys(keys, count))
+    most = (max(map(len, fragment.properties.values()), default=0) for fragment in everything)
+    several = sum(count > 1 for count in most)
     coverage = [having[key] / max(len(everything), 1) for key in sorted(having)[:200]]
     rarity = [seen.word_rarity.get(word, NAN) for held in words for word in held]
     out = {

@@ -238,7 +238,11 @@ _PROTOTYPES: dict[str, Prototype] = {
         ),
     ),
     "kb_digests": (None, (c_int64, *3 * (c_void_p,))),
-    "kb_text_features": (c_int64, (c_int64, *2 * (c_void_p,), c_int64, *6 * (c_void_p,))),
+    "kb_text_features": (
+        c_int64,
+        (c_int64, *2 * (c_void_p,), c_int64, *3 * (c_void_p,), c_int64, *3 * (c_void_p,)),
+    ),
+    "kb_numbered": (c_int64, (c_int64, *3 * (c_void_p,))),
     "kb_spelled": (
         None,
         (c_int64, *2 * (c_void_p,), c_int64, *2 * (c_void_p,), *3 * (c_double,), c_void_p),

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import IntArray
-from kbforge.kernel.binding import address, kernel_library
+from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.numerics import starts_of
 from kbforge.texts import digests_of
 from kbforge.texts.kinds import Kind, feature_names, features_of, is_of_word
 
-_AT_ONCE = 4_096
+_AT_ONCE = 16_384
 _MOST_OF_A_TEXT = 47
 
 
@@ -63,6 +63,17 @@ def features_of_each(kind: Kind, values: Sequence[str], beginnings: Sequence[str
     )
 
 
+def numbered(digests: IntArray) -> tuple[IntArray, NDArray[np.int32]]:
+    """The different digests, ascending, and the place of each among them."""
+    numbers, first = np.empty(len(digests), np.int32), np.empty(len(digests), np.int64)
+    arrays = address(digests), address(numbers), address(first)
+    different = first[: kernel_library().kb_numbered(len(digests), *arrays)]
+    order = np.argsort(different)
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return different[order], place[numbers]
+
+
 def _of_texts(kind: Kind, values: Sequence[str], beginnings: Sequence[str]) -> ValueFeatures:
     starts, characters = characters_of(values)
     beyond = np.unique(characters[characters > 127])
@@ -73,7 +84,8 @@ def _of_texts(kind: Kind, values: Sequence[str], beginnings: Sequence[str]) -> V
     digests = np.empty(len(values) * _MOST_OF_A_TEXT, np.int64)
     n = kernel_library().kb_text_features(
         *(len(values), address(starts), address(characters), len(of_words), address(of_words)),
-        *(address(begins), b"".join(begun), address(out), address(names), address(digests)),
+        *(address(begins), b"".join(begun), workers()),
+        *(address(out), address(names), address(digests)),
     )
     return ValueFeatures(out, names[:n].copy(), digests[:n].copy())
 

@@ -231,8 +231,12 @@ KB_API void kb_digests(std::int64_t n, const std::int64_t* starts, const char* t
 KB_API std::int64_t kb_text_features(std::int64_t n, const std::int64_t* starts,
                                      const std::uint32_t* characters, std::int64_t n_of_words,
                                      const std::uint32_t* of_words, const std::int64_t* begin_start,
-                                     const char* beginnings, std::int64_t* out_starts,
-                                     std::int32_t* names, std::int64_t* digests);
+                                     const char* beginnings, std::int64_t workers,
+                                     std::int64_t* out_starts, std::int32_t* names,
+                                     std::int64_t* digests);
+// Digests by number in the order of the first of each, less than 2^31: how many there are, and each.
+KB_API std::int64_t kb_numbered(std::int64_t n, const std::int64_t* digests, std::int32_t* numbers,
+                                std::int64_t* first);
 // How probable the spelling of each of n values is, at least exp(`least`): the logs of its letters, or
 // `other`, added up from the first one, and that of the end. Letters ascend.
 KB_API void kb_spelled(std::int64_t n, const std::int64_t* starts, const std::uint32_t* characters,

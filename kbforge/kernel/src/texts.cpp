@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api.hpp"
+#include "crew.hpp"
 #include "numbers.hpp"
 
 namespace {
@@ -122,6 +123,7 @@ void write(std::uint32_t c, std::string& out) {
   put(0x80 | (c & 0x3f));
 }
 
+constexpr std::int64_t kMostOfText = 47, kPart = 512;
 constexpr std::size_t kMostWords = 32, kWordsWithInitials = 4, kPrefix = 3;
 
 using Text = std::basic_string<char32_t>;
@@ -226,16 +228,32 @@ void kb_digests(std::int64_t n, const std::int64_t* starts, const char* texts, s
 std::int64_t kb_text_features(std::int64_t n, const std::int64_t* starts,
                               const std::uint32_t* characters, std::int64_t n_of_words,
                               const std::uint32_t* of_words, const std::int64_t* begin_start,
-                              const char* beginnings, std::int64_t* out_starts,
-                              std::int32_t* names, std::int64_t* digests) {
-  TextFeatures features(n_of_words, of_words, begin_start, beginnings);
-  std::int64_t found = out_starts[0] = 0;
-  for (std::int64_t k = 0; k < n; ++k) {
-    found += features.of(characters + starts[k], static_cast<std::size_t>(starts[k + 1] - starts[k]),
-                         names + found, digests + found);
-    out_starts[k + 1] = found;
+                              const char* beginnings, std::int64_t workers,
+                              std::int64_t* out_starts, std::int32_t* names,
+                              std::int64_t* digests) {
+  const auto count = static_cast<std::size_t>(std::max<std::int64_t>(workers, 1));
+  std::vector<TextFeatures> makers(count,
+                                   TextFeatures(n_of_words, of_words, begin_start, beginnings));
+  out_starts[0] = 0;
+  kbforge::share_parts(n, kPart, workers,
+                       [&](std::size_t worker, std::int64_t first, std::int64_t end) {
+    std::int64_t at = kMostOfText * first;
+    for (std::int64_t k = first; k < end; ++k) {
+      out_starts[k + 1] = makers[worker].of(
+          characters + starts[k], static_cast<std::size_t>(starts[k + 1] - starts[k]), names + at,
+          digests + at);
+      at += out_starts[k + 1];
+    }
+  });
+  // each part wrote where there is room for the most: now they are put end to end
+  for (std::int64_t first = 0; first < n; first += kPart) {
+    const std::int64_t end = std::min(n, first + kPart), begin = out_starts[first];
+    for (std::int64_t k = first; k < end; ++k) out_starts[k + 1] += out_starts[k];
+    const auto size = static_cast<std::size_t>(out_starts[end] - begin);
+    std::memmove(names + begin, names + kMostOfText * first, size * sizeof *names);
+    std::memmove(digests + begin, digests + kMostOfText * first, size * sizeof *digests);
   }
-  return found;
+  return out_starts[n];
 }
 
 void kb_spelled(std::int64_t n, const std::int64_t* starts, const std::uint32_t* characters,
@@ -285,4 +303,30 @@ void kb_first_rows(std::int64_t n, const std::int64_t* starts, const std::int32_
     out[row] = slots[at] < 0;
     if (out[row]) slots[at] = static_cast<std::int32_t>(row);
   }
+}
+
+std::int64_t kb_numbered(std::int64_t n, const std::int64_t* digests, std::int32_t* numbers,
+                         std::int64_t* first) {
+  std::size_t room = 64;
+  std::vector<std::int32_t> slots(room, -1);
+  std::int64_t found = 0;
+  const auto slot_of = [&](std::int64_t digest) {
+    std::size_t at = kbforge::mixed(static_cast<std::uint64_t>(digest)) & (room - 1);
+    while (slots[at] >= 0 && first[slots[at]] != digest) at = (at + 1) & (room - 1);
+    return at;
+  };
+  for (std::int64_t k = 0; k < n; ++k) {
+    const std::size_t at = slot_of(digests[k]);
+    numbers[k] = slots[at];
+    if (slots[at] >= 0) continue;
+    numbers[k] = slots[at] = static_cast<std::int32_t>(found);
+    first[found++] = digests[k];
+    if (2 * static_cast<std::size_t>(found) < room) continue;
+    room *= 2;
+    slots.assign(room, -1);
+    for (std::int64_t one = 0; one < found; ++one) {
+      slots[slot_of(first[one])] = static_cast<std::int32_t>(one);
+    }
+  }
+  return found;
 }

@@ -44,7 +44,7 @@ from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.bundle import KeptReader
 from kbforge.numerics import spread, starts_of
 from kbforge.texts import LARGEST, Places, digests_of
-from kbforge.texts.features import characters_of, features_of_each
+from kbforge.texts.features import characters_of, features_of_each, numbered
 from kbforge.texts.kinds import (
     Kind,
     feature_names,
@@ -221,8 +221,8 @@ class Vocabulary:
         self._begin(kind, _totals(_letters_of(values), self._counts), values)
         self._spelling = self._spelled(values)
         found = features_of_each(kind, values, self._beginnings)
-        features, numbers = np.unique(found.digests, return_inverse=True)
-        self._rows = FeatureRows(found.starts, found.names, numbers.ravel().astype(np.int32))
+        features, numbers = numbered(found.digests)
+        self._rows = FeatureRows(found.starts, found.names, numbers)
         digests = digests_of(values)
         order = np.argsort(digests, kind="stable")
         titles = self._holders(len(features)) if kind == "title" else (_NO_STARTS, _NO_NUMBERS)
