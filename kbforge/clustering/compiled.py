@@ -560,6 +560,11 @@ class CompiledRun:
         found: list[int] = out.tolist()
         return found
 
+    def slot_of(self, number: int) -> int:
+        """The cluster of a fragment in memory, in the heaviest particle."""
+        slot: int = self._kernel.kb_own_slot(self.handle, number)
+        return slot
+
     def elsewhere(self, keys: IntArray, closed: bool) -> list[int]:
         """The families of keys (also of closed ones, if `closed`) that are not in memory."""
         n = self._kernel.kb_elsewhere(

@@ -284,15 +284,37 @@ def bridged(state: SessionState, fragment: int) -> float:
     slots, weights, alone = state.rivals(fragment, lone=False)
     if not len(slots):
         return 0.0
-    if alone is not None and weights.max() <= state.prior.log_alpha + alone - _MARGIN:
+    bound = math.nan if alone is None else state.prior.log_alpha + alone
+    if weights.max() <= bound - _MARGIN:
         state.table.count(1)
         return 0.0
-    alone = state.prior.log_terms([(fragment,)], state.table.score([(fragment,)]))[0]
-    better = np.flatnonzero(weights > alone)
+    if np.abs(weights - bound).min() > _MARGIN:
+        state.table.count(1)
+    else:
+        bound = state.prior.log_terms([(fragment,)], state.table.score([(fragment,)]))[0]
+    better = np.flatnonzero(weights > bound)
     best = better[np.argsort(-weights[better], kind="stable")][:MOST_NEIGHBOURS]
     # a subproblem that is replaced gives its clusters other slots, so they go by a member
-    others = [cluster[0] for cluster in state.run.clusters(slots[best])[0]]
-    return sum((_as_one(state, fragment, other) for other in others), 0.0)
+    others, own = state.run.clusters(slots[best])[0], state.run.slot_of(fragment)
+    ratios = state.table.merge_ratios(own, slots[best])
+    (cluster,) = state.run.clusters(np.array([own]))[0]
+    gain = 0.0
+    for k, other in enumerate(others):
+        if gain or ratios is None or not _in_vain(state, cluster, other, float(ratios[k])):
+            gain += _as_one(state, fragment, other[0])
+    return gain
+
+
+def _in_vain(state: SessionState, cluster: Cluster, other: Cluster, ratio: float) -> bool:
+    """Whether merging two clusters does not help, by the ratio of their likelihoods; it counts."""
+    one = (*cluster, *other)
+    if len(one) > MOST_TAKEN or not state.bindings.allow([one]):
+        return True
+    both, *apart = state.prior.log_cluster(np.array([len(one), len(cluster), len(other)]))
+    if not ratio + both - sum(apart) <= LEAST_GAIN - _MARGIN:
+        return False
+    state.table.count(1)
+    return True
 
 
 def _as_one(state: SessionState, fragment: int, other: int) -> float:

@@ -200,11 +200,8 @@ class SessionState:
 
     def cluster_of(self, number: int) -> tuple[Cluster, float]:
         """A fragment's cluster in the heaviest particle, and log alpha + e lgamma(|C|) + L(C)."""
-        page = self.run.page(self.home(number))
-        held = list(page.clusters().values())
-        heaviest = page.cells[: page.rows[0]].tolist()
-        at = next(cell for cell in heaviest if number in held[cell])
-        return held[at], float(self.prior.log_terms([held[at]], page.scores[at : at + 1])[0])
+        (cluster,), score = self.run.clusters(np.array([self.run.slot_of(number)]))
+        return cluster, float(self.prior.log_terms([cluster], score)[0])
 
     def rivals(self, number: int, lone: bool = True) -> Rivals:
         """Other places for a fragment; `lone`: even if it is alone in its cluster."""

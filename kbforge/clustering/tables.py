@@ -33,7 +33,7 @@ from kbforge.contracts import (
     SubproblemData,
 )
 from kbforge.errors import LikelihoodError
-from kbforge.kernel.binding import EncodedFragments, KernelClusters, address
+from kbforge.kernel.binding import EncodedFragments, KernelClusters, MergingClusters, address
 from kbforge.numerics import capacity_for, grown
 
 FragmentSource: TypeAlias = Callable[[], FragmentsByNumber]
@@ -94,6 +94,10 @@ class ClusterScorer(ABC):
 
         `lone` says whether a fragment alone in its cluster can have other places.
         """
+
+    def merge_ratios(self, slot: int, others: IntArray) -> FloatArray | None:
+        """L(C + D) - L(C) - L(D) of a cluster and others, to 1e-8 nats; None if it is not known."""
+        return None
 
     @abstractmethod
     def count(self, evaluations: int) -> None:
@@ -256,6 +260,11 @@ class KernelTable(ConjugateTable):
             number, records.keys_of(k), lone, self.compiled.handle, records.at(k)[:3]
         )
         return None if found is None else Rivals(*found)
+
+    def merge_ratios(self, slot: int, others: IntArray) -> FloatArray | None:
+        if not isinstance(self.compiled, MergingClusters):
+            return None
+        return self.compiled.log_merge_ratio_of(slot, others)
 
     def predictive(self, x: Fragment, records: EncodedBatch, k: int, slots: IntArray) -> FloatArray:
         """L({x}) without any clusters, shape [1]."""

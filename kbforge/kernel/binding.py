@@ -147,7 +147,7 @@ class Rival(Structure):
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
-VERSION = 14
+VERSION = 15
 """Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -204,6 +204,7 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_release": (None, (c_void_p, c_int64, c_void_p)),
     "kb_absent": (None, (c_void_p, c_int64, c_void_p)),
     "kb_homes": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
+    "kb_own_slot": (c_int64, (c_void_p, c_int64)),
     "kb_elsewhere": (c_int64, (c_void_p, c_void_p, c_int64, c_int32, POINTER(_INTS))),
     "kb_rivals": (
         c_int64,

@@ -13,6 +13,7 @@ from kbforge import registry
 from kbforge.clustering.constraints import DecisionGraph
 from kbforge.clustering.revise import MOST_TAKEN, move, revisit, split_or_merge
 from kbforge.clustering.session import SmcSession
+from kbforge.clustering.tables import KernelTable
 from kbforge.contracts import (
     Cluster,
     Constraints,
@@ -317,6 +318,41 @@ def test_bridges_make_nothing_worse(name: str, stage: str, rules: str, seed: int
         assert gain >= 0
         assert mass(session) - before == pytest.approx(gain, abs=1e-7)
     check_session(session)
+
+
+def bearers(seed: int) -> list[Fragment]:
+    """Fragments of nine people, of whom some have an initial or lack what tells them apart."""
+    rng, out = np.random.default_rng(seed), []
+    for k in range(60):
+        who = int(rng.integers(9))
+        first, last = ("Ada", "Bo", "Cleo")[who // 3], ("Byron", "Lane", "Moss")[who % 3]
+        stated = {"name": (f"{first[0]}. {last}" if rng.random() < 0.4 else f"{first} {last}",)}
+        for name in ("born", "town"):
+            if rng.random() < 0.5:
+                stated[name] = (f"{name} {who}",)
+        out.append(Fragment(f"f{k}", stated))
+    return out
+
+
+@pytest.mark.parametrize("link", [None, "born"])
+def test_bridges_are_equal_with_and_without_ratios_of_merges(
+    link: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's ratio only says beforehand that a merge is in vain."""
+    outcomes = []
+    for seed in (*range(6), *range(6)):
+        if len(outcomes) == 6:
+            monkeypatch.setattr(KernelTable, "merge_ratios", lambda self, slot, others: None)
+        items = bearers(seed)
+        likelihood = registry.create("likelihoods", "attributes")
+        likelihood.fit(items)
+        constraints = Constraints(link=link)
+        spec = ModelSpec(likelihood, 5.0, index=likelihood.index, constraints=constraints)
+        session = SmcSession(spec, RULES["split-smc"], np.random.default_rng(0))
+        gains = [session.bridge(item.id) for item in items if session.add([item])]
+        outcomes.append((gains, contents(session.snapshot())))
+    assert any(gain for gains, _ in outcomes for gain in gains)
+    assert outcomes[:6] == outcomes[6:]
 
 
 @pytest.mark.parametrize("particles", [1, 2, BELL_7])

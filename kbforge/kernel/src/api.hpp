@@ -188,6 +188,8 @@ KB_API void kb_absent(kbforge::Run* run, std::int64_t n, const std::int64_t* fra
 // The subproblems that hold fragments; -1: none that is here.
 KB_API void kb_homes(kbforge::Run* run, std::int64_t n, const std::int64_t* fragments,
                      std::int64_t* homes);
+// The cluster of a fragment that is here, in the heaviest particle.
+KB_API std::int64_t kb_own_slot(const kbforge::Run* run, std::int64_t fragment);
 // The families that keys lead to and that lie elsewhere, those of closed keys if `all`; how many.
 KB_API std::int64_t kb_elsewhere(kbforge::Run* run, const std::int64_t* keys, std::int64_t n,
                                  std::int32_t all, const std::int64_t** families);

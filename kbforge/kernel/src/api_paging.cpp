@@ -159,6 +159,10 @@ void kb_homes(Run* run, std::int64_t n, const std::int64_t* fragments, std::int6
   for (std::int64_t k = 0; k < n; ++k) homes[k] = run->state.home[fragments[k]];
 }
 
+std::int64_t kb_own_slot(const Run* run, std::int64_t fragment) {
+  return run->own_slot(static_cast<Number>(fragment));
+}
+
 std::int64_t kb_elsewhere(Run* run, const std::int64_t* keys, std::int64_t n, std::int32_t all,
                           const std::int64_t** families) {
   const auto found = run->index.elsewhere(run->state, keys, static_cast<std::size_t>(n), all != 0);

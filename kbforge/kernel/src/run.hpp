@@ -62,13 +62,18 @@ struct Run {
     }
   }
 
-  // Leave in `lookup` the clusters of heaviest particles that a fragment could belong to instead of
-  // its own, none unless `lone` if that has no other fragment; whether all are here.
-  bool find_rivals(Number x, bool lone, const std::int64_t* wanted, std::int64_t n) {
+  // The cluster of a fragment in the heaviest particle.
+  Slot own_slot(Number x) const {
     const Block& block = *state.blocks[state.home[x]];
     std::uint32_t at = 0;
     while (!state.has_member(block.cells[at], x)) ++at;
-    const Slot own = block.cells[at];
+    return block.cells[at];
+  }
+
+  // Leave in `lookup` the clusters of heaviest particles that a fragment could belong to instead of
+  // its own, none unless `lone` if that has no other fragment; whether all are here.
+  bool find_rivals(Number x, bool lone, const std::int64_t* wanted, std::int64_t n) {
+    const Slot own = own_slot(x);
     lookup.slots.clear();
     if (!lone && state.clusters[own].size == 1) return true;
     look_up(wanted, n);
