@@ -111,7 +111,6 @@ def cluster(
 
         kbforge load people.csv | kbforge cluster - -o - | kbforge show -
     """
-    from kbforge.files.fragments import held
     from kbforge.files.io import require_apart, require_writable
     from kbforge.jobs.cluster import partial_name
     from kbforge.kb.view import require_json_lines
@@ -147,7 +146,7 @@ def cluster(
         require_apart(path, inputs)
     require_writable(output)
     begin = time.perf_counter()
-    everything: Sequence[Fragment] = held(options.read(context, fragments))
+    everything = options.read_all(context, fragments)
     if column_map:
         from kbforge.jobs.link import renamed
 
@@ -333,7 +332,7 @@ def _take_in(
     given = context.params
     fragments: str = given["fragments"]
     begin = time.perf_counter()
-    new, named = renamed(list(options.read(context, fragments)), given["column_map"] or ())
+    new, named = renamed(options.read_all(context, fragments), given["column_map"] or ())
     known = read_known(given["against"])
     about = "standard input" if fragments == "-" else fragments
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):

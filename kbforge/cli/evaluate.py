@@ -128,7 +128,7 @@ def _measure(context: typer.Context, fragments: str) -> None:
 
     given = context.params
     choices = options.choices_of(context, _OF_RELIABILITY)
-    read = list(options.read(context, fragments))
+    read = options.read_all(context, fragments)
     with _bar_of_orders("clustering to test", given["shuffles"]) as on_order:
         done = measure_reliability(read, choices, None, given["shuffles"], on_order)
     _print_reliability(done, given["as_json"])
@@ -411,7 +411,7 @@ def _choose(context: typer.Context, fragments: str, output: str, as_json: bool) 
     files = options.files_of(given["settings"], given["likelihood"])
     require_apart(output, [fragments, *files])
     search = search_between(given["between"])
-    read = list(options.read(context, fragments))
+    read = options.read_all(context, fragments)
     with _bar_of_evaluations(len(read)) as on_evaluation:
         c, curve, notes = calibrate(read, choices, given["calibrator"], search, on_evaluation)
     write_calibration(c, output)
@@ -485,9 +485,9 @@ def _parts(
     """Fragments to fit on, and others to test on."""
     from kbforge.fit.calibrate import halves, require_disjoint
 
-    read = list(options.read(context, fragments))
+    read = options.read_all(context, fragments)
     if test_on is None:
         return halves(read)
-    tested = list(options.read(context, test_on))
+    tested = options.read_all(context, test_on)
     require_disjoint(read, tested)
     return read, tested

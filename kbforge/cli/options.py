@@ -6,7 +6,7 @@ Rarely used settings have no options of their own: `--set NAME=VALUE` accepts th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -256,6 +256,15 @@ def read(context: typer.Context, path: str) -> Iterator[Fragment]:
 
     limit = context.params.get("limit")
     return read_fragments(path, limit, source_options(context), console.remark)
+
+
+def read_all(context: typer.Context, path: str) -> Sequence[Fragment]:
+    """As `read`, all at once."""
+    from kbforge.cli import console
+    from kbforge.files.columns import read_columns
+
+    limit = context.params.get("limit")
+    return read_columns(path, limit, source_options(context), console.remark)
 
 
 def source_options(context: typer.Context) -> dict[str, object]:

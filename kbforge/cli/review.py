@@ -131,7 +131,7 @@ def _review_file(
     require_apart(output, [fragments, *models])
     require_writable(output)
     choices = options.choices_of(context, [], ["likelihood"])
-    read = list(options.read(context, fragments))
+    read = options.read_all(context, fragments)
     with AnswerFile(output) as file:
         with console.working("looking for questions"):
             review = FileReview(read, choices, file)

@@ -134,10 +134,20 @@ def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadR
 
 
 def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
-    """(`file:line`, fragment) for every good line; ids are not compared, values share memory."""
+    """`located` for all lines of a file."""
+    yield from located(read_lines(path, on_bad), path, on_bad)
+
+
+def located(
+    lines: Iterator[tuple[int, bytes]], path: str, on_bad: OnBad
+) -> Iterator[tuple[str, Fragment]]:
+    """(`file:line`, fragment) for every good one of a file's numbered lines.
+
+    The first one is the file's first with content. Ids are not compared, values share memory.
+    """
     shared = Shared()
     first = True
-    for where, line, value in read_json_lines(path, on_bad):
+    for _, where, line, value in json_lines_of(lines, path, on_bad):
         try:
             fragment = Fragment.from_json(value, where, shared)
         except BadRecord as error:
@@ -188,15 +198,8 @@ def read_fragments(
         BadRecord: a bad record or a repeated id.
 
     """
-    on_bad: OnBad = stop
-    if path != "-":
-        stem = PurePath(path).name.partition(".")[0] or "file"
-        aside = (
-            f"kbforge load {quoted(path, 400)} --on-error quarantine -o {quoted(stem)}-good.jsonl"
-        )
-        on_bad = stop_with(f"{aside} sets bad records aside")
-    given = options or {}
-    name = _source_of(path, {name: value for name, value in given.items() if value is not None})
+    on_bad, given = advising(path), options or {}
+    name = source_named(path, given)
     if name is None:
         yield from first(distinct(read_located(path, on_bad), on_bad), limit)
         return
@@ -209,8 +212,18 @@ def read_fragments(
             tell(sentence)
 
 
-def _source_of(path: str, options: Mapping[str, object]) -> str | None:
-    """The source that reads a file; None for JSON lines of fragments."""
+def advising(path: str) -> OnBad:
+    """The `on_bad` that ends the run at a file's first bad record, and says how to set it aside."""
+    if path == "-":
+        return stop
+    stem = PurePath(path).name.partition(".")[0] or "file"
+    aside = f"kbforge load {quoted(path, 400)} --on-error quarantine -o {quoted(stem)}-good.jsonl"
+    return stop_with(f"{aside} sets bad records aside")
+
+
+def source_named(path: str, given: Mapping[str, object]) -> str | None:
+    """The source that reads a file with these options; None for JSON lines of fragments."""
+    options = {name: value for name, value in given.items() if value is not None}
     if path == "-":
         if options:
             raise UsageError(
@@ -278,8 +291,12 @@ def distinct(located: Iterator[tuple[str, Fragment]], on_bad: OnBad) -> Iterator
         if seen.add(fragment.id.encode()):
             yield fragment
         else:
-            error = BadRecord(where, "a unique id", f'"{quoted(fragment.id)}" again', "id")
-            on_bad(error, to_line(fragment).rstrip(b"\n"))
+            on_bad(repeated(where, fragment), to_line(fragment).rstrip(b"\n"))
+
+
+def repeated(where: str, fragment: Fragment) -> BadRecord:
+    """The error about a fragment with an earlier one's id."""
+    return BadRecord(where, "a unique id", f'"{quoted(fragment.id)}" again', "id")
 
 
 class Quarantine:

@@ -157,18 +157,18 @@ def read_lines(path: str, on_bad: OnBad | None = None) -> Iterator[tuple[int, by
 
 
 def lines_of(
-    stream: BinaryIO, name: str, on_bad: OnBad | None = None
+    stream: BinaryIO, name: str, on_bad: OnBad | None = None, number: int = 0, blank: int = 0
 ) -> Iterator[tuple[int, bytes]]:
     """(line number from 1, line without its newline) for every line that is not blank.
 
     `on_bad` is called with the first bytes of a line longer than `MAX_LINE_BYTES`; reading
     continues if the line has an end. It is also called if a stream is damaged, truncated, or blank
-    for long, which ends the reading.
+    for long, which ends the reading. `number` lines come before the stream, of which the last ones
+    are blank and weigh `blank`.
 
     Raises:
         BadRecord: as above, if `on_bad` is None or raises it.
     """
-    number = blank = 0
     while True:
         try:
             line = stream.readline(MAX_LINE_BYTES + 1)

@@ -101,7 +101,7 @@ def cluster(
     rng = np.random.default_rng(choices.seed)
     posterior = prepared.clusterer.cluster(fragments, prepared.spec, rng, on_step)
     # an interrupted run has got to a prefix
-    reached = tuple(fragments[: posterior.n_fragments])
+    reached = fragments[: posterior.n_fragments]
     taken, too_large = _estimated(posterior, choices.estimate, prepared.spec.constraints, reached)
     tables = _note_of_tables(fragments, prepared, choices)
     made = made_of(prepared, choices)
@@ -202,7 +202,7 @@ class KnowledgeBase:
 
     """
 
-    fragments: tuple[Fragment, ...]
+    fragments: Sequence[Fragment]
     posterior: Posterior
     times: Times
     alpha: float
@@ -463,7 +463,7 @@ class LiveClustering:
         """The current knowledge base; later additions do not change it."""
         made = self.prepared
         return KnowledgeBase(
-            tuple(self.fragments),
+            list(self.fragments),
             _estimated(
                 self.session.posterior(),
                 self.choices.estimate,

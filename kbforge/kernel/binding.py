@@ -19,6 +19,7 @@ from ctypes import (
     CFUNCTYPE,
     POINTER,
     Structure,
+    c_char_p,
     c_double,
     c_int32,
     c_int64,
@@ -147,6 +148,18 @@ class Rival(Structure):
     _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
 
 
+class CPlace(Structure):
+    """kb_place: a place among the lines of a file."""
+
+    _fields_ = (("lines", c_int64), ("blank", c_int64), ("at", c_void_p), ("size", c_int64))
+
+
+class CTexts(Structure):
+    """kb_texts: texts, one after another."""
+
+    _fields_ = (("n", c_int64), ("starts", _INTS), ("bytes", c_void_p))
+
+
 VERSION = 15
 """Version of the interface; a library of a different version is not used."""
 
@@ -249,6 +262,14 @@ _PROTOTYPES: dict[str, Prototype] = {
         (c_int64, *2 * (c_void_p,), c_int64, *2 * (c_void_p,), *3 * (c_double,), c_void_p),
     ),
     "kb_first_rows": (None, (c_int64, *3 * (c_void_p,))),
+    "kb_columns_new": (c_void_p, (c_int32, c_int64, c_void_p, c_int64)),
+    "kb_columns_free": (None, (c_void_p,)),
+    "kb_columns_parse": (None, (*2 * (c_void_p,), c_int64)),
+    "kb_columns_take": (c_int32, (c_void_p, POINTER(CPlace))),
+    "kb_columns_put": (c_int32, (c_void_p, c_char_p, c_int64, c_char_p, c_int64)),
+    "kb_columns_texts": (None, (c_void_p, c_int32, c_int64, POINTER(CTexts))),
+    "kb_columns_numbers": (c_int64, (c_void_p, c_int32, POINTER(POINTER(c_int32)))),
+    "kb_columns_starts": (c_int64, (c_void_p, POINTER(_INTS))),
     "kb_attributes_new": (c_void_p, ()),
     "kb_table_free": (None, (c_void_p,)),
     "kb_attributes_begin": (

@@ -16,6 +16,7 @@ namespace kbforge {
 struct Run;
 class Table;
 class KeyMaker;
+class ColumnReader;
 }  // namespace kbforge
 
 // What taking in fragments did: arrays of each, with where each fragment's begin.
@@ -45,6 +46,21 @@ struct kb_totals {
   std::int64_t fragments, slots, subproblems, evaluations, n_free;
   const std::int64_t* free;
   double log10_effective;
+};
+
+// A place among the lines of a file: the lines before it, how much the blank ones just before it
+// weigh, and its bytes.
+struct kb_place {
+  std::int64_t lines, blank;
+  const char* at;
+  std::int64_t size;
+};
+
+// Texts, one after another: where each begins, shape [n + 1], and their bytes.
+struct kb_texts {
+  std::int64_t n;
+  const std::int64_t* starts;
+  const char* bytes;
 };
 
 struct kb_led {
@@ -247,6 +263,28 @@ KB_API void kb_spelled(std::int64_t n, const std::int64_t* starts, const std::ui
 // Which of n rows of numbers, less than 2^31, are the first with theirs, in whatever order.
 KB_API void kb_first_rows(std::int64_t n, const std::int64_t* starts, const std::int32_t* numbers,
                           std::uint8_t* out);
+
+// A reader of JSON lines of fragments to columns; the limits as LineLimits in lines.hpp, and how many
+// fragments are wanted. The seed is secret, and changes nothing.
+KB_API kbforge::ColumnReader* kb_columns_new(std::int32_t workers, std::int64_t seed,
+                                             const std::int64_t* limits, std::int64_t most);
+KB_API void kb_columns_free(kbforge::ColumnReader* reader);
+// Read lines, each with its newline; they are used until all have been taken over.
+KB_API void kb_columns_parse(kbforge::ColumnReader* reader, const char* lines, std::int64_t size);
+// Take over fragments up to a doubt; returns a Reached of columns.hpp.
+KB_API std::int32_t kb_columns_take(kbforge::ColumnReader* reader, kb_place* place);
+// Add the fragment of a checked line, and `[vector, metadata]` as JSON if it has either; a Put.
+KB_API std::int32_t kb_columns_put(kbforge::ColumnReader* reader, const char* line,
+                                   std::int64_t size, const char* rest, std::int64_t rest_size);
+// Give back texts: of labels, sources, rests, ids, attributes' names, or an attribute's values. Each
+// is given once.
+KB_API void kb_columns_texts(kbforge::ColumnReader* reader, std::int32_t which,
+                             std::int64_t attribute, kb_texts* out);
+// Give back numbers, how many: of labels, sources and rests by fragment, of attributes and values by
+// statement. Each is given once. Where each fragment's statements begin.
+KB_API std::int64_t kb_columns_numbers(kbforge::ColumnReader* reader, std::int32_t which,
+                                       const std::int32_t** out);
+KB_API std::int64_t kb_columns_starts(kbforge::ColumnReader* reader, const std::int64_t** out);
 
 KB_API void kb_table_free(kbforge::Table* table);
 
