@@ -151,7 +151,9 @@ def _similar(first: list[str], second: list[str], scorer: Any) -> FloatArray:
 
 
 def _word_rarity(everything: Sequence[Fragment], wanted: set[str]) -> dict[str, float]:
-    names = {name[:_LONGEST] for name in exact_names(everything)}
+    names = exact_names(everything)
+    if max(map(len, names), default=0) > _LONGEST:
+        names = {name[:_LONGEST] for name in names}
     counts = Counter(chain.from_iterable(wanted.intersection(name.split()) for name in names))
     return {word: math.log((len(names) + 1) / count) for word, count in counts.items()}
 

@@ -177,8 +177,8 @@ _PAIRED: Mapping[Kind, str] = {
 """For each kind, the feature that takes part in paired keys."""
 _LEFT_OUT = ("initial",)
 _MOST_KEYS = 512
-_ENDS = 1 << 20
-"""Ends of digests by which common features are told from rare ones."""
+_MOST_BITS = 20
+"""Of the ends of digests, by which common features are told from rare ones."""
 
 
 _Told: TypeAlias = WeakKeyDictionary[StatedValues, tuple[CompiledKeys, StatedValues]]
@@ -253,14 +253,23 @@ class Selective(HashedIndex):
         beginnings = _beginnings(attribute, kind := self._kinds[attribute])
         often = np.flatnonzero(counts > self.common).tolist()
         common = [beginnings[-1] + values[k] for k in often if values[k]]
-        found = features_of_each(kind, values, beginnings)
-        weights = counts.repeat(np.diff(found.starts))
+        digests, weights = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        end = (1 << min(_MOST_BITS, (16 * len(values)).bit_length())) - 1
+        ends = np.zeros(end + 1)
+        for begin in range(0, len(values), _AT_ONCE):
+            some = slice(begin, begin + _AT_ONCE)
+            found = features_of_each(kind, values[some], beginnings)
+            kept = _is_read(kind, found)
+            digests.append(found.digests[kept])
+            weights.append(counts[some].repeat(np.diff(found.starts))[kept])
+            ends += np.bincount(digests[-1] & end, weights[-1], end + 1)
         # most features are rare, and so are those that share the end of a digest with them
-        ends = found.digests & (_ENDS - 1)
-        kept = (np.bincount(ends, weights, _ENDS) > self.common)[ends] & _is_read(kind, found)
-        digests, places = np.unique(found.digests[kept], return_inverse=True)
-        shared = np.bincount(places.ravel(), weights[kept], len(digests)) > self.common
-        return np.concatenate([digests_of(common), digests[shared]])
+        for k, of in enumerate(digests):
+            kept = (ends > self.common)[of & end]
+            digests[k], weights[k] = of[kept], weights[k][kept]
+        different, places = np.unique(np.concatenate(digests), return_inverse=True)
+        shared = np.bincount(places.ravel(), np.concatenate(weights), len(different))
+        return np.concatenate([digests_of(common), different[shared > self.common]])
 
     def dump(self) -> LearnedState:
         """The kinds of the attributes, and the common values."""
@@ -300,7 +309,7 @@ class Selective(HashedIndex):
     def holders(
         self, fragments: Sequence[Fragment], wanted: IntArray, most: int
     ) -> tuple[IntArray, IntArray]:
-        """Which fragments have each of some distinct keys, without rules: the first `most` + 1.
+        """The fragments with each of some distinct keys, without rules; none of more than `most`.
 
         Returns where those of each key begin, shape [keys + 1], and their places in the sequence.
         """
@@ -311,7 +320,8 @@ class Selective(HashedIndex):
             read = said.read({name: self._kinds.get(name, "text") for name in names})
             made = CompiledKeys(kernel_library(), self._keys_of_said, _MOST_KEYS)
             for attribute, values in zip(read.attributes, read.values, strict=True):
-                made.tell(self._keys_of_values(attribute, values))
+                for begin in range(0, len(values), _AT_ONCE):
+                    made.tell(self._keys_of_values(attribute, values[begin : begin + _AT_ONCE]))
             self._told[said] = made, read
         made, read = self._told[said]
         rank = {name: place for place, name in enumerate(names)}
@@ -431,8 +441,7 @@ def neighbourhoods(
     holders = holders_of(wanted, fragments, order, index, MOST_RELATIVES)
 
     def relatives(seed: int) -> Iterable[int]:
-        shared = (holders[key] for key in keys[seed])
-        return chain.from_iterable(held for held in shared if len(held) <= MOST_RELATIVES)
+        return chain.from_iterable(holders[key] for key in keys[seed])
 
     return drawn(fragments, order, relatives, most)
 
@@ -444,33 +453,41 @@ def keys_of_each(fragments: Sequence[Fragment], index: CandidateIndex) -> list[l
     return [keys[begin:end] for begin, end in pairwise(starts.tolist())]
 
 
+class Holders:
+    """The places of the fragments with each of some keys; none where too many have one."""
+
+    def __init__(self, keys: IntArray, starts: IntArray, places: IntArray) -> None:
+        self._begin = dict(zip(keys.tolist(), pairwise(starts.tolist()), strict=True))
+        self._places = places
+
+    def __getitem__(self, key: int) -> list[int]:
+        begin, end = self._begin[key]
+        places: list[int] = self._places[begin:end].tolist()
+        return places
+
+
 def holders_of(
     keys: Iterable[int],
     fragments: Sequence[Fragment],
     order: Sequence[int],
     index: CandidateIndex,
     most: int,
-) -> dict[int, list[int]]:
-    """For each key, the places in the order of fragments that have it: `most` + 1 where it has
-    more."""
+) -> Holders:
+    """The places in the order of fragments that have each of some keys, of at most `most` each."""
     wanted = np.unique(np.fromiter(keys, dtype=np.int64))
     if isinstance(index, Selective) and not index.rules:
         starts, holders = index.holders(fragments, wanted, most)
     else:
-        starts, holders = _holders(fragments, wanted, index)
+        starts, holders = _holders(fragments, wanted, index, most)
     place = np.empty(len(fragments), np.int64)
     place[list(order)] = np.arange(len(order))
-    places: list[int] = place[holders].tolist()
-    return {
-        key: places[begin : min(end, begin + most + 1)]
-        for key, (begin, end) in zip(wanted.tolist(), pairwise(starts.tolist()), strict=True)
-    }
+    return Holders(wanted, starts, place[holders])
 
 
 def _holders(
-    fragments: Sequence[Fragment], wanted: IntArray, index: CandidateIndex
+    fragments: Sequence[Fragment], wanted: IntArray, index: CandidateIndex, most: int
 ) -> tuple[IntArray, IntArray]:
-    """As `Selective.holders`, but all that have a key."""
+    """See `Selective.holders`."""
     found, places = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for first in range(0, len(fragments) if len(wanted) else 0, _AT_ONCE):
         starts, flat = index.keys_of(fragments[first : first + _AT_ONCE])
@@ -479,8 +496,10 @@ def _holders(
         found.append(at[held])
         places.append(first + np.searchsorted(starts, held, side="right") - 1)
     by_key = np.concatenate(found)
+    counts = np.bincount(by_key, minlength=len(wanted))
     order = np.argsort(by_key, kind="stable")
-    return starts_of(np.bincount(by_key, minlength=len(wanted))), np.concatenate(places)[order]
+    order = order[counts[by_key[order]] <= most]
+    return starts_of(np.where(counts <= most, counts, 0)), np.concatenate(places)[order]
 
 
 def by_digest(

@@ -206,7 +206,8 @@ std::int64_t kb_keys_holders(KeyMaker* keys, std::int64_t n, const std::int64_t*
                              const std::int64_t** out_starts, const std::int64_t** out) {
   const kbforge::PlaceOf place_of(n_wanted, wanted);
   std::vector<std::int64_t> count(static_cast<std::size_t>(n_wanted)), said, made;
-  std::vector<std::pair<std::int32_t, std::int64_t>> ranked, held;
+  std::vector<std::pair<std::int32_t, std::int64_t>> ranked;
+  std::vector<std::pair<std::int32_t, std::int32_t>> held;
   for (std::int64_t k = 0; k < n; ++k) {
     ranked.clear(), said.clear(), made.clear();
     for (std::int64_t at = starts[k]; at < starts[k + 1]; ++at) {
@@ -217,16 +218,19 @@ std::int64_t kb_keys_holders(KeyMaker* keys, std::int64_t n, const std::int64_t*
     keys->keys.compose(said.data(), said.size(), nullptr, 0, made);
     for (const std::int64_t key : made) {
       const std::int64_t place = place_of(key);
-      if (place < 0 || count[place] > most) continue;
-      ++count[place];
-      held.emplace_back(static_cast<std::int32_t>(place), k);
+      if (place < 0 || ++count[place] > most) continue;
+      held.emplace_back(static_cast<std::int32_t>(place), static_cast<std::int32_t>(k));
     }
   }
   keys->starts.assign(1, 0);
-  for (const std::int64_t one : count) keys->starts.push_back(keys->starts.back() + one);
-  keys->out.resize(held.size());
+  for (const std::int64_t one : count) {
+    keys->starts.push_back(keys->starts.back() + (one > most ? 0 : one));
+  }
+  keys->out.resize(static_cast<std::size_t>(keys->starts.back()));
   std::vector<std::int64_t> next(keys->starts.begin(), keys->starts.end() - 1);
-  for (const auto& one : held) keys->out[next[one.first]++] = one.second;
+  for (const auto& one : held) {
+    if (count[one.first] <= most) keys->out[next[one.first]++] = one.second;
+  }
   *out_starts = keys->starts.data();
   *out = keys->out.data();
   return static_cast<std::int64_t>(keys->out.size());

@@ -230,9 +230,9 @@ KB_API std::int64_t kb_keys_of(kbforge::KeyMaker* keys, std::int64_t n,
                                const std::int64_t* more_start, const std::int64_t* more,
                                const std::int64_t** starts, const std::int64_t** out);
 
-// The fragments that have each of some distinct keys, the first `most` + 1 of them: how many, where
-// those of each key begin, all. Values are counted in the order of the ranks of their attributes;
-// those without a rank (-1) are not read.
+// The fragments, fewer than 2^31, that have each of some distinct keys, none where more than `most`
+// have it: how many, where those of each key begin, all. Values are read in the order of the ranks of
+// their attributes, but for those without a rank (-1).
 KB_API std::int64_t kb_keys_holders(kbforge::KeyMaker* keys, std::int64_t n,
                                     const std::int64_t* starts, const std::int32_t* attributes,
                                     const std::int32_t* values, const std::int32_t* ranks,

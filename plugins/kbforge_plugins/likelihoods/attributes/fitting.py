@@ -311,6 +311,7 @@ def vocabularies_of(
     counts = _counts_stated(said)
     common = sorted(counts, key=lambda a: (-sum(counts[a].values()), a))[:_MOST_ATTRIBUTES]
     found = kinds_of({a: counts[a] for a in common})
+    del counts
     read = said.read(found)
     counts = _counts_stated(read)
     idle = idle_attributes(read.related_records(), counts, len(said))

@@ -223,6 +223,7 @@ class Vocabulary:
         found = features_of_each(kind, values, self._beginnings)
         features, numbers = numbered(found.digests)
         self._rows = FeatureRows(found.starts, found.names, numbers)
+        del found
         digests = digests_of(values)
         order = np.argsort(digests, kind="stable")
         titles = self._holders(len(features)) if kind == "title" else (_NO_STARTS, _NO_NUMBERS)
