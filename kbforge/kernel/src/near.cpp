@@ -55,29 +55,35 @@ NearRows::NearRows(std::int64_t rows, const Bags& bags, std::int64_t columns, do
 }
 
 void NearRows::nearest(const Bags& bags, std::int64_t row, const Search& search, Room& room) const {
-  if (room.sums.size() < static_cast<std::size_t>(rows_)) room.sums.resize(rows_, 0.0);
-  room.touched.clear();
+  if (room.sums.size() < static_cast<std::size_t>(rows_)) {
+    room.sums.resize(rows_, 0.0);
+    room.touched.resize(rows_ + 1);
+  }
+  double* const sums = room.sums.data();
+  std::int32_t *const touched = room.touched.data(), *end = touched;
   const std::int64_t first = bags.starts[row], n = bags.starts[row + 1] - first;
   for (std::int64_t k = 0; k < n; ++k) {
     const std::int32_t column = bags.columns[search.backwards ? first + n - 1 - k : first + k];
     const double weight = bags.weight[column], mine = weight * bags.scale[row];
     for (std::int64_t at = starts_[column]; at < starts_[column + 1]; ++at) {
       const std::int32_t other = posting_[at];
-      double& sum = room.sums[other];
-      if (sum == 0.0) room.touched.push_back(other);
-      sum += mine * (weight * scale_[other]);
+      // without a branch: which rows come for the first time nothing tells beforehand
+      *end = other;
+      end += sums[other] == 0.0;
+      sums[other] += mine * (weight * scale_[other]);
     }
   }
   room.found.clear();
-  for (const std::int32_t other : room.touched) {
-    const double cosine = room.sums[other];
-    room.sums[other] = 0.0;
+  for (const std::int32_t* at = touched; at != end; ++at) {
+    const std::int32_t other = *at;
+    const double cosine = sums[other];
+    sums[other] = 0.0;
     if (cosine < search.least || (search.others && other == row)) continue;
     if (comparable(search.mine[row], search.theirs[other])) room.found.push_back({cosine, other});
   }
   if (room.found.size() > search.most) {
-    const auto end = room.found.begin() + static_cast<std::ptrdiff_t>(search.most);
-    std::nth_element(room.found.begin(), end, room.found.end(), nearer);
+    const auto last = room.found.begin() + static_cast<std::ptrdiff_t>(search.most);
+    std::nth_element(room.found.begin(), last, room.found.end(), nearer);
     room.found.resize(search.most);
   }
   std::sort(room.found.begin(), room.found.end(), nearer);
