@@ -1,6 +1,9 @@
 #include "bags.hpp"
 
 #include <algorithm>
+#include <cmath>
+
+#include "api.hpp"
 
 namespace kbforge {
 
@@ -97,4 +100,43 @@ double BagComparer::shared(const Bags& a, std::int64_t i, const Bags& b, std::in
   return count;
 }
 
+void tidy(std::int64_t rows, std::int64_t* starts, std::int32_t* columns) {
+  std::int32_t* out = columns;
+  std::int64_t begin = starts[0];
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t end = starts[row + 1];
+    std::sort(columns + begin, columns + end);
+    out = std::unique_copy(columns + begin, columns + end, out);
+    begin = end;
+    starts[row + 1] = out - columns;
+  }
+}
+
+void sum_rows(std::int64_t rows, const Bags& bags, double* mass, double* scale) {
+  std::vector<double> weights, squares;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    weights.clear();
+    squares.clear();
+    for (std::int64_t at = bags.starts[row]; at < bags.starts[row + 1]; ++at) {
+      const double weight = bags.weight[bags.columns[at]];
+      weights.push_back(weight);
+      squares.push_back(weight * weight);
+    }
+    const double length = std::sqrt(sum_of(squares));
+    mass[row] = sum_of(weights);
+    scale[row] = length > 0 ? 1.0 / length : 0.0;
+  }
+}
+
 }  // namespace kbforge
+
+// Rows of columns: have those of each row ascending and each once, and where they begin then.
+KB_API void kb_bags_tidy(std::int64_t rows, std::int64_t* starts, std::int32_t* columns) {
+  kbforge::tidy(rows, starts, columns);
+}
+
+// The sum of each row's weights, and the factor that makes its squares sum to 1; 0 of an empty row.
+KB_API void kb_bags_sums(std::int64_t rows, const double* weight, const std::int64_t* starts,
+                         const std::int32_t* columns, double* mass, double* scale) {
+  kbforge::sum_rows(rows, {weight, starts, columns, nullptr, nullptr}, mass, scale);
+}

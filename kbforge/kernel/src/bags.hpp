@@ -32,4 +32,8 @@ class BagComparer {
   std::vector<double> weights_, products_;
 };
 
+// See kb_bags_tidy and kb_bags_sums.
+void tidy(std::int64_t rows, std::int64_t* starts, std::int32_t* columns);
+void sum_rows(std::int64_t rows, const Bags& bags, double* mass, double* scale);
+
 }  // namespace kbforge

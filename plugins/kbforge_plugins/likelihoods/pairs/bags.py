@@ -22,12 +22,12 @@ from __future__ import annotations
 import math
 import re
 import zlib
+from array import array
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from itertools import chain
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -35,9 +35,9 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray, LearnedState
 from kbforge.errors import ModelError
-from kbforge.kernel.binding import address
+from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.bundle import KeptReader, Number
-from kbforge.numerics import starts_of
+from kbforge.numerics import spread, starts_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -159,10 +159,10 @@ class Strings:
         self.whole, self.starts = whole, starts
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Strings:
+    def of(cls, texts: Iterable[str]) -> Strings:
         """These texts."""
         encoded = [text.encode(errors="surrogatepass") for text in texts]
-        lengths = np.fromiter(map(len, encoded), np.int64, len(texts))
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return cls(b"".join(encoded), starts_of(lengths))
 
     @classmethod
@@ -195,6 +195,89 @@ def _begins_character(text: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return begins
 
 
+class TokenLists:
+    """The tokens of many texts, as numbers in the order in which the tokens come first."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._flat, self._starts = array("i"), array("q", [0])
+
+    @classmethod
+    def of(cls, texts: Iterable[Iterable[str]]) -> TokenLists:
+        """The tokens of these texts."""
+        lists = cls()
+        for tokens in texts:
+            lists.add(tokens)
+        return lists
+
+    def add(self, tokens: Iterable[str]) -> None:
+        """Add a text."""
+        numbers = self._numbers
+        self._flat.extend([numbers.setdefault(token, len(numbers)) for token in tokens])
+        self._starts.append(len(self._flat))
+
+    def __len__(self) -> int:
+        return len(self._starts) - 1
+
+    @property
+    def tokens(self) -> list[str]:
+        """The distinct tokens, by number."""
+        return list(self._numbers)
+
+    @property
+    def flat(self) -> NDArray[np.int32]:
+        """The numbers of all texts' tokens, end to end."""
+        return np.array(self._flat, np.int32)
+
+    @property
+    def starts(self) -> IntArray:
+        """Where those of each text begin, shape [texts + 1]."""
+        return np.array(self._starts, np.int64)
+
+    def texts(self) -> Iterator[list[str]]:
+        """The tokens of each text."""
+        tokens = self.tokens
+        for start, end in pairwise(self._starts):
+            yield [tokens[number] for number in self._flat[start:end]]
+
+    def only(self, wanted: Callable[[str], bool]) -> TokenLists:
+        """These texts with some of their tokens."""
+        out = TokenLists()
+        out._numbers = {token: k for k, token in enumerate(filter(wanted, self._numbers))}
+        number = np.array([out._numbers.get(token, -1) for token in self._numbers], np.int32)
+        flat = number[self.flat]
+        before = np.append(0, np.cumsum(flat >= 0))
+        out._flat.frombytes(flat[flat >= 0].tobytes())
+        out._starts.frombytes(before[self.starts[1:]].tobytes())
+        return out
+
+    def each(self, made: Callable[[str], str]) -> TokenLists:
+        """These texts with another token in the place of each."""
+        out = TokenLists()
+        numbers = out._numbers
+        new = [numbers.setdefault(one, len(numbers)) for one in map(made, self._numbers)]
+        out._flat.frombytes(np.array(new, np.int32)[self.flat].tobytes())
+        out._starts = self._starts
+        return out
+
+    def together(self, starts: IntArray, which: IntArray) -> TokenLists:
+        """The tokens of runs of these texts, which begin at `starts` in `which`, distinct."""
+        at, _ = spread(self.starts, which)
+        before = np.append(0, np.cumsum(np.diff(self.starts)[which]))
+        of_runs, flat = tidied(before[starts], self.flat[at])
+        out = TokenLists()
+        out._numbers = self._numbers
+        out._flat.frombytes(flat.tobytes())
+        out._starts.frombytes(of_runs[1:].tobytes())
+        return out
+
+
+def tidied(starts: IntArray, columns: NDArray[np.int32]) -> tuple[IntArray, NDArray[np.int32]]:
+    """Rows of numbers, ascending and each once; these arrays are written."""
+    kernel_library().kb_bags_tidy(len(starts) - 1, address(starts), address(columns))
+    return starts, columns[: starts[-1]]
+
+
 _UNSEEN_COLUMNS = 1 << 12
 
 
@@ -215,13 +298,13 @@ class Weights:
         )
 
     @classmethod
-    def fitted(cls, rows: Sequence[Sequence[str]]) -> Weights:
+    def fitted(cls, texts: TokenLists) -> Weights:
         """From the tokens of each text of the file, distinct within a text."""
-        found = Counter(chain.from_iterable(rows))
-        tokens = sorted(found)
-        counts = np.array([found[token] for token in tokens], dtype=np.int64)
-        weights = cls(Strings.of(tokens), counts, len(rows))
-        weights._columns = {token: column for column, token in enumerate(tokens)}
+        tokens = texts.tokens
+        order = sorted(range(len(tokens)), key=tokens.__getitem__)
+        counts = np.bincount(texts.flat, minlength=len(tokens)).astype(np.int64)[order]
+        weights = cls(Strings.of(tokens[at] for at in order), counts, len(texts))
+        weights._columns = {tokens[at]: column for column, at in enumerate(order)}
         return weights
 
     def forget(self) -> None:
@@ -241,24 +324,11 @@ class Weights:
         counts = kept.array("counts", np.int32, len(tokens), low=1)
         return cls(tokens, counts.astype(np.int64), n)
 
-    def rows(self, texts: Sequence[Sequence[str]]) -> Bags:
+    def rows(self, texts: TokenLists) -> Bags:
         """One row for the tokens of each text."""
-        sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-        tokens = list(chain.from_iterable(texts))
-        known = map(self._columns.get, tokens)
-        columns = np.array(
-            [
-                self._column(token) if column is None else column
-                for token, column in zip(tokens, known, strict=True)
-            ],
-            np.int64,
-        )
-        row = np.repeat(np.arange(len(texts)), sizes)
+        column = np.fromiter(map(self._column, texts.tokens), np.int32, len(texts.tokens))
         # tokens that the file does not have may share a column
-        keys = np.unique(row * len(self.weight) + columns)
-        row, columns = keys // len(self.weight), keys % len(self.weight)
-        starts = starts_of(np.bincount(row, minlength=len(texts)))
-        return Bags.of(self.weight, starts, columns.astype(np.int32))
+        return Bags.of(self.weight, *tidied(texts.starts, column[texts.flat]))
 
     def _column(self, token: str) -> int:
         column = self._columns.get(token)
@@ -293,14 +363,10 @@ class Bags:
     @classmethod
     def of(cls, weight: FloatArray, starts: IntArray, columns: NDArray[np.int32]) -> Bags:
         """Rows with their masses and scales."""
-        weights, n = weight[columns], len(starts) - 1
-        filled = np.diff(starts).nonzero()[0]
-        mass, squares = np.zeros(n), np.zeros(n)
-        if len(filled):
-            mass[filled] = np.add.reduceat(weights, starts[filled])
-            squares[filled] = np.add.reduceat(weights * weights, starts[filled])
-        lengths = np.sqrt(squares)
-        scale = np.divide(1.0, lengths, out=np.zeros(n), where=lengths > 0)
+        mass, scale = np.empty((2, len(starts) - 1))
+        columns = np.ascontiguousarray(columns)
+        told = address(weight), address(starts), address(columns), address(mass), address(scale)
+        kernel_library().kb_bags_sums(len(mass), *told)
         return cls(weight, starts, columns, mass, scale)
 
     @classmethod

@@ -22,7 +22,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, groupby
@@ -54,6 +54,7 @@ from kbforge_plugins.likelihoods.pairs.bags import (
     Part,
     PartReader,
     Strings,
+    TokenLists,
     Weights,
     codes_of,
     joined_fields,
@@ -459,33 +460,39 @@ class _Parts:
         statements = [said[1:] if table_of(said) else said for said in statements]
         called = [_called(said, naming) for said in statements]
         self.names = sorted({name for names in called for name in names})
-        words = [tokens_of(name) for name in self.names]
+        words = TokenLists.of(map(tokens_of, self.names))
         self.tokens = {
-            "trigrams": [trigrams_of(name) if name else [] for name in self.names],
+            "trigrams": TokenLists.of(trigrams_of(name) if name else () for name in self.names),
             "words": words,
-            "digits": [[t for t in some if not t.isalpha() and has_digit(t)] for some in words],
-            "sounds": [[skeleton(t) for t in some] for some in words],
+            "digits": words.only(lambda token: not token.isalpha() and has_digit(token)),
+            "sounds": words.each(skeleton),
         }
         place = {name: at for at, name in enumerate(self.names)}
-        self.which = [[place[name] for name in names] for names in called]
+        self.called = starts_of(list(map(len, called)))
+        self.which = np.array([place[name] for names in called for name in names], dtype=np.int64)
         self.scripts = [script_of(_written(said, naming)) for said in statements]
-        consonants = [consonants_of(name) for name in self.names]
-        self.consonants = [_together(consonants, some) for some in self.which]
-        self.words_of_all = [_all_words(said) for said in statements]
-        texts = [
-            folded(" ".join(value for _, value in said).replace("\n", " ")) for said in statements
-        ]
-        codes = [codes_of(text) for text in texts]
-        self.codes = {kind: [found[kind] for found in codes] for kind in CODE_BAGS}
-        self.spelt = [spelt(text) for text in texts]
+        consonants = TokenLists.of(map(consonants_of, self.names))
+        self.consonants = consonants.together(self.called, self.which)
+        self.words_of_all = TokenLists.of(map(_all_words, statements))
+        self.codes = {kind: TokenLists() for kind in CODE_BAGS}
+        spelled = []
+        for said in statements:
+            text = folded(" ".join(value for _, value in said).replace("\n", " "))
+            for kind, tokens in codes_of(text).items():
+                self.codes[kind].add(tokens)
+            spelled.append(spelt(text))
+        self.spelt = Strings.of(spelled)
         self.values: dict[str, list[str]] = {}
         self.stated: dict[str, IntArray] = {}
-        said = [dict(one) for one in statements]
-        for attribute in attributes:
-            all_values = [one.get(attribute, "") for one in said]
-            self.values[attribute] = sorted(set(all_values))
+        found = {attribute: TokenLists() for attribute in attributes}
+        for one in map(dict, statements):
+            for attribute, values in found.items():
+                values.add((one.get(attribute, ""),))
+        for attribute, values in found.items():
+            self.values[attribute] = sorted(values.tokens)
             at = {value: k for k, value in enumerate(self.values[attribute])}
-            self.stated[attribute] = np.array([at[v] for v in all_values], dtype=np.int64)
+            numbers = np.array([at[value] for value in values.tokens], dtype=np.int64)
+            self.stated[attribute] = numbers[values.flat]
         self.attributes = np.array([len(one) for one in statements], dtype=np.int64)
 
 
@@ -526,7 +533,7 @@ class StatementReader:
         weights["soup"] = Weights.fitted(parts.words_of_all)
         weights |= {kind: Weights.fitted(tokens) for kind, tokens in parts.codes.items()}
         columns = {
-            name: Weights.fitted([tokens_of(value) for value in values if value])
+            name: Weights.fitted(TokenLists.of(tokens_of(value) for value in values if value))
             for name, values in parts.values.items()
         }
         amounts = frozenset(
@@ -577,27 +584,26 @@ class StatementReader:
         return self._table(_Parts(said, self.naming, list(self.columns)))
 
     def _table(self, parts: _Parts) -> RecordTable:
-        trigrams = parts.tokens["trigrams"]
-        of_rows = [_together(trigrams, some) for some in parts.which]
+        of_rows = parts.tokens["trigrams"].together(parts.called, parts.which)
         return RecordTable(
             names=self._names(parts),
-            called=starts_of(np.array(list(map(len, parts.which)), dtype=np.int64)),
-            which=np.array([at for some in parts.which for at in some], dtype=np.int64),
+            called=parts.called,
+            which=parts.which,
             trigrams=self.weights["trigrams"].rows(of_rows),
             consonants=self.weights["consonants"].rows(parts.consonants),
             script=np.array(parts.scripts, dtype=np.int64),
             all_text=self.weights["soup"].rows(parts.words_of_all),
             codes={kind: self.weights[kind].rows(tokens) for kind, tokens in parts.codes.items()},
-            coded=Strings.of([" ".join(codes) for codes in parts.codes["codes"]]),
-            spelt=Strings.of(parts.spelt),
+            coded=Strings.of(map(" ".join, parts.codes["codes"].texts())),
+            spelt=parts.spelt,
             linked=parts.linked,
             stated=parts.attributes,
             columns={
                 name: Column(
                     parts.stated[name],
                     _numbers(values),
-                    _texts([folded(value) for value in values]),
-                    self.columns[name].rows([tokens_of(value) for value in values]),
+                    _texts(map(folded, values)),
+                    self.columns[name].rows(TokenLists.of(map(tokens_of, values))),
                     np.array([amount(v) for v in values] if name in self.amounts else [], float),
                 )
                 for name, values in parts.values.items()
@@ -605,31 +611,33 @@ class StatementReader:
         )
 
     def _names(self, parts: _Parts) -> NameForms:
-        words, sounds = parts.tokens["words"], parts.tokens["sounds"]
-        acronyms = [acronyms_of(some) for some in words]
-        ordered = [" ".join(sorted(some)) for some in words]
-        numbers = {
+        words, sounds = parts.tokens["words"].texts, parts.tokens["sounds"].texts
+
+        def ordered() -> Iterator[str]:
+            return (" ".join(sorted(some)) for some in words())
+
+        forms: dict[str, Iterable[str]] = {
             "name": parts.names,
-            "sorted": ordered,
-            "compact": ["".join(some) for some in words],
-            "bare": [" ".join(sorted(some)) for some in sounds],
-            "first": [some[0] if some else "" for some in words],
-            "last": [some[-1] if some else "" for some in words],
-            "acronym": [a for a, _ in acronyms],
-            "short acronym": [b for _, b in acronyms],
+            "sorted": ordered(),
+            "compact": map("".join, words()),
+            "bare": (" ".join(sorted(some)) for some in sounds()),
+            "first": (some[0] if some else "" for some in words()),
+            "last": (some[-1] if some else "" for some in words()),
+            "acronym": (acronyms_of(some)[0] for some in words()),
+            "short acronym": (acronyms_of(some)[1] for some in words()),
         }
         return NameForms(
             text=_texts(parts.names),
-            bare=_texts([" ".join(some) for some in sounds]),
-            sorted=_texts(ordered),
-            forms=np.stack([_numbers(numbers[form]) for form in FORMS]),
+            bare=_texts(map(" ".join, sounds())),
+            sorted=_texts(ordered()),
+            forms=np.stack([_numbers(forms[form]) for form in FORMS]),
             letters=np.stack(
                 [
-                    _bits([[t[0] for t in some if len(t) > 1] for some in words]),
-                    _bits([[t for t in some if len(t) == 1] for some in words]),
+                    _bits([t[0] for t in some if len(t) > 1] for some in words()),
+                    _bits([t for t in some if len(t) == 1] for some in words()),
                 ]
             ),
-            count=np.array([len(some) for some in words], dtype=np.int64),
+            count=np.diff(parts.tokens["words"].starts),
             bags={kind: self.weights[kind].rows(tokens) for kind, tokens in parts.tokens.items()},
         )
 
@@ -684,11 +692,6 @@ def _written(said: Statement, naming: tuple[str, ...]) -> str:
     return "".join(value for name, value in said if name in naming)
 
 
-def _together(tokens: Sequence[Sequence[str]], names: Sequence[int]) -> list[str]:
-    """The tokens of several names, distinct."""
-    return list(dict.fromkeys(token for at in names for token in tokens[at]))
-
-
 def _all_words(said: Statement) -> list[str]:
     words = (w for _, value in said for w in tokens_of(folded(value.replace("\n", " "))))
     return list(dict.fromkeys(words))[:_MOST_WORDS]
@@ -708,19 +711,14 @@ def _naming(statements: Sequence[Statement], present: Counter[str]) -> tuple[str
     return tuple(sorted(present, key=lambda a: (-len(values[a]), a))[:1])
 
 
-def _texts(values: Sequence[str]) -> Strings:
-    return Strings.of([value[:_LONGEST_COMPARED] for value in values])
+def _texts(values: Iterable[str]) -> Strings:
+    return Strings.of(value[:_LONGEST_COMPARED] for value in values)
 
 
-def _numbers(values: Sequence[str]) -> IntArray:
-    return np.array([number_of(value) for value in values], dtype=np.int64)
+def _numbers(values: Iterable[str]) -> IntArray:
+    return np.fromiter(map(number_of, values), np.int64)
 
 
-def _bits(letters: Sequence[Sequence[str]]) -> IntArray:
-    out = np.zeros(len(letters), dtype=np.uint64)
-    for row, some in enumerate(letters):
-        bits = 0
-        for letter in some:
-            bits |= 1 << (ord(letter) % _LETTERS)
-        out[row] = bits
-    return out.view(np.int64)
+def _bits(letters: Iterable[Sequence[str]]) -> IntArray:
+    rows = (sum({1 << (ord(letter) % _LETTERS) for letter in some}) for some in letters)
+    return np.fromiter(rows, np.uint64).view(np.int64)
