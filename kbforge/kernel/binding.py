@@ -319,6 +319,8 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_bags_cosines": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
     "kb_bags_tidy": (None, (c_int64, *2 * (c_void_p,))),
     "kb_bags_sums": (None, (c_int64, *5 * (c_void_p,))),
+    "kb_links_back": (None, (c_int64, *5 * (c_void_p,))),
+    "kb_links_leading": (None, (c_int64, *6 * (c_void_p,), *2 * (c_int64,), c_void_p)),
     "kb_near_new": (
         c_void_p,
         (c_int64, c_void_p, c_int64, c_double, c_void_p, c_int64),

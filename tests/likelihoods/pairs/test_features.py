@@ -13,6 +13,7 @@ from kbforge.kernel.binding import WORKERS
 from kbforge_plugins.likelihoods.pairs import near
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, File, Rows, _frequencies
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
+from kbforge_plugins.likelihoods.pairs.odds import _LEAST, APART, OddsLinks, _leading
 from kbforge_plugins.likelihoods.pairs.table import statement_of
 from tests.likelihoods.pairs.oracle import bin_of, candidates, features_of, nearness
 from tests.people import people
@@ -143,3 +144,23 @@ def test_log_odds_are_the_trees_of_the_features(monkeypatch, workers):
     found = file.log_odds(trees, file.rows, file.rows, pairs, -5.0)
     assert len(pairs) > 1000
     assert found.tolist() == trees.predict(file.describe(file.rows, i, file.rows, j)).tolist()
+
+
+@examples(60)
+@given(st.integers(1, 30), st.randoms(use_true_random=False))
+def test_links_by_their_second_row_and_those_that_lead(rows, random):
+    """A link leads if it is among the sixteen most probable ones of one of its rows."""
+    every = [*combinations(range(rows), 2)]
+    linked = sorted(random.sample(every, len(every) * random.randint(0, 2) // 2))
+    pairs = np.array(linked, np.int32).reshape(-1, 2)
+    units = [random.choice([1, APART // -12, 9, 70_000, 300_000]) for _ in linked]
+    links = OddsLinks.fitted(pairs, np.array(units, np.int32), np.zeros(rows, np.int32))
+    leading = set[int]()
+    for row in range(rows):
+        numbers, others = links.of(row)
+        mine = [(k, *pair) for k, pair in enumerate(linked) if row in pair]
+        assert sorted(numbers.tolist()) == [k for k, *_ in mine]
+        assert {*others.tolist()} == {x + y - row for _, x, y in mine}
+        likely = [(-units[k], x + y - row, k) for k, x, y in mine if units[k] + APART >= _LEAST]
+        leading |= {k for *_, k in sorted(likely)[:16]}
+    assert {*np.flatnonzero(_leading(links)).tolist()} == leading

@@ -36,9 +36,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
+from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.trees import Trees
 from kbforge.numerics import spread, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader
@@ -182,13 +182,13 @@ class OddsLinks:
     ) -> None:
         self._starts = starts
         self.second, self.above, self.own = second, above, own
-        n = len(own)
-        numbers = np.arange(len(second), dtype=np.int32)
-        by_second = sparse.csr_array((numbers, second, starts), shape=(n, n)).tocsc()
-        self._back_starts = by_second.indptr.astype(np.int64)
-        self._back, self._back_first = by_second.data, by_second.indices.astype(np.int32)
-        back = self._back_starts, self._back, self._back_first
-        self.arrays: tuple[NDArray[np.integer[Any]], ...] = (starts, second, above, *back, own)
+        back, back_first = np.empty((2, len(second)), np.int32)
+        back_starts = np.empty(len(starts), np.int64)
+        self._back_starts, self._back, self._back_first = back_starts, back, back_first
+        by_second = back_starts, back, back_first
+        self.arrays: tuple[NDArray[np.integer[Any]], ...] = (starts, second, above, *by_second, own)
+        told = address(starts), address(second), *map(address, self.arrays[3:6])
+        kernel_library().kb_links_back(len(own), *told)
 
     @classmethod
     def fitted(cls, pairs: RowPairs, above: NDArray[np.int32], own: NDArray[np.int32]) -> OddsLinks:
@@ -508,14 +508,10 @@ def leading_of(kept: PartReader, links: OddsLinks) -> NDArray[np.bool_]:
 
 def _leading(links: OddsLinks) -> NDArray[np.bool_]:
     """For each link, whether one of its rows is among the most probable rows of the other."""
-    likely = np.flatnonzero(links.above + APART >= _LEAST)
-    first, second, above = links.first[likely], links.second[likely], links.above[likely]
-    row, other = np.concatenate([first, second]), np.concatenate([second, first])
-    order = np.lexsort((other, -np.tile(above, 2).astype(np.int64), row))
-    row = row[order]
-    rank = np.arange(len(row)) - np.searchsorted(row, row, side="left")
-    out = np.zeros(len(links), dtype=np.bool_)
-    out[np.tile(likely, 2)[order[rank < _BEST]]] = True
+    out = np.empty(len(links), dtype=np.bool_)
+    arrays = map(address, links.arrays[:-1])
+    least = _LEAST - APART
+    kernel_library().kb_links_leading(len(links.own), *arrays, least, _BEST, address(out))
     return out
 
 
