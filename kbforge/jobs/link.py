@@ -21,7 +21,7 @@ from kbforge.errors import (
     option,
     quoted,
 )
-from kbforge.files.fragments import read_fragments
+from kbforge.files.columns import read_columns
 from kbforge.files.kinds import kind_of
 from kbforge.fit.authority import Authority
 from kbforge.fit.choices import SOURCE, RunOptions
@@ -223,7 +223,7 @@ def _records(
 ) -> list[Fragment]:
     if columns.named:  # a column that is called id may be one of them
         options = {"id": None, **options}
-    out = list(read_fragments(path, options=options, tell=tell))
+    out = list(read_columns(path, options=options, tell=tell))
     if not out:
         raise UsageError(f"{quoted(path, 400)}: expected records, got none")
     return out
