@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts import Cluster, FloatArray, IntArray
 from kbforge.errors import LikelihoodError
 
 GRID = 2.0**34
@@ -119,6 +120,12 @@ def starts_of(lengths: Sequence[int] | NDArray[np.int64 | np.bool_]) -> IntArray
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
+
+
+def members_of(clusters: Sequence[Cluster]) -> tuple[IntArray, IntArray]:
+    """The size of each cluster, and the fragments of all, cluster after cluster."""
+    sizes = np.fromiter(map(len, clusters), np.int64, len(clusters))
+    return sizes, np.fromiter(chain.from_iterable(clusters), np.int64, int(sizes.sum()))
 
 
 def spread(starts: IntArray, runs: IntArray) -> tuple[IntArray, IntArray]:

@@ -23,12 +23,11 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, islice
-from typing import Any, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kbforge.contracts import (
     Cluster,
@@ -41,6 +40,10 @@ from kbforge.contracts import (
     Subproblems,
 )
 from kbforge.errors import KBForgeError
+from kbforge.numerics import members_of
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 LEAST = 0.01
 BINS = 15
@@ -145,6 +148,8 @@ def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> R
 
     The posteriors have the same fragments and numbers. More pairs than fit in memory are an error.
     """
+    from scipy import sparse  # .3 s to import
+
     n = posteriors[0].n_fragments
     together = sparse.csr_array((n, n))
     for posterior in posteriors:
@@ -200,12 +205,6 @@ def _cut(members: IntArray, lengths: IntArray) -> Iterator[Cluster]:
     """Clusters that lie end to end."""
     held = iter(members.tolist())
     return (tuple(islice(held, length)) for length in lengths.tolist())
-
-
-def members_of(clusters: Sequence[Cluster]) -> tuple[IntArray, IntArray]:
-    """The size of each cluster, and the fragments of all, cluster after cluster."""
-    sizes = np.fromiter(map(len, clusters), np.int64, len(clusters))
-    return sizes, np.fromiter(chain.from_iterable(clusters), np.int64, int(sizes.sum()))
 
 
 def pair_claims(pairs: ReportedPairs, labels: Sequence[str | None]) -> Claims:
@@ -296,6 +295,8 @@ def masses_of(subproblem: Subproblem) -> dict[Cluster, float]:
 
 def _together(posterior: Posterior) -> sparse.csr_array:
     """The probability that i and j share a cluster, [n, n]: X^T diag(m) X, X [clusters, n]."""
+    from scipy import sparse
+
     masses = cluster_probabilities(posterior)
     _require_few(posterior, masses)
     lengths, column = members_of(list(masses))

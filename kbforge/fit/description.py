@@ -19,7 +19,6 @@ from typing import Protocol
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.evaluation.reliability import BoolArray
@@ -203,6 +202,8 @@ def _rare_links(
     values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int
 ) -> WeightedPairs:
     """Pairs of fragments that share rare values, and what these are worth in nats."""
+    from scipy import sparse  # .3 s to import
+
     n = len(values)
     of_file = max(of_file, n)
     often = np.where((values >= 0) & (stated > 1) & (stated <= _MOST_STATING), stated, 0)

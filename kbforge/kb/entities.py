@@ -43,9 +43,9 @@ from kbforge.contracts import (
     Subproblems,
     Value,
 )
-from kbforge.evaluation.reliability import members_of
 from kbforge.files.columns import Statements, statements_of
 from kbforge.kb.spelling import Words, best_of
+from kbforge.numerics import members_of
 
 MOST_ALTERNATIVES = 3
 

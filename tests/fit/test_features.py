@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from kbforge.contracts import Fragment
-from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs, members_of
+from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.fit.description import NONE, PairOdds, Prediction, describe
 from kbforge.fit.features import (
     JUDGED_OF_CLAIMS,
@@ -25,6 +25,7 @@ from kbforge.fit.features import (
     odds_of_file,
     odds_of_pairs,
 )
+from kbforge.numerics import members_of
 from kbforge.registry import create
 
 PEOPLE = [

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, ModelError
-from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs, members_of
+from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.files.answers import NumberedAnswer
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.confidence import (
@@ -39,6 +39,7 @@ from kbforge.fit.features import ENTITY_FEATURES, PAIR_FEATURES, REPORTED, Clust
 from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import MANIFEST, list_defaults
 from kbforge.models.trees import Trees
+from kbforge.numerics import members_of
 from kbforge.registry import create
 from kbforge.testing.likelihood import not_refused, same, stored
 from tests.fit.test_features import entities_of, pairs_of, people
