@@ -21,7 +21,9 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_int64
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, pairwise
+from operator import lt
 from typing import NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
@@ -122,7 +124,11 @@ class CompiledKeys:
     def _tell(self, new: Mapping[str, Mapping[tuple[str, ...], int]]) -> None:
         """Give the kernel the keys of new values, in the order of their numbers."""
         keys = [self._keys_of_values(attribute, [*said]) for attribute, said in new.items()]
-        numbers = np.fromiter(chain.from_iterable(said.values() for said in new.values()), np.int64)
+        numbers = list(chain.from_iterable(said.values() for said in new.values()))
+        if all(map(lt, numbers, numbers[1:])):  # as those of one fragment
+            for of in keys:
+                self.tell(of)
+            return
         order = np.argsort(numbers)
         self.tell(
             ValueKeys(
@@ -175,7 +181,7 @@ _PAIRED: Mapping[Kind, str] = {
     "set": "member",
 }
 """For each kind, the feature that takes part in paired keys."""
-_LEFT_OUT = ("initial",)
+_LEFT_OUT = frozenset(("initial",))
 _MOST_KEYS = 512
 _MOST_BITS = 20
 """Of the ends of digests, by which common features are told from rare ones."""
@@ -389,15 +395,17 @@ class Selective(HashedIndex):
         return np.where(places >= 0, places, -1 - digests)
 
 
-def _beginnings(attribute: str, kind: Kind) -> list[str]:
+@lru_cache(maxsize=4096)
+def _beginnings(attribute: str, kind: Kind) -> tuple[str, ...]:
     """What the digests of an attribute's features begin with, by name; and those of its values."""
-    return [f"{attribute}\0{name}\0" for name in (*feature_names(kind), "")]
+    return tuple(f"{attribute}\0{name}\0" for name in (*feature_names(kind), ""))
 
 
 def _is_read(kind: Kind, found: ValueFeatures) -> NDArray[np.bool_]:
     """Which features are keys."""
-    read = [name not in _LEFT_OUT for name in feature_names(kind)]
-    return np.array([*read, True])[found.names]
+    if not _LEFT_OUT.intersection(feature_names(kind)):
+        return np.ones(len(found.names), np.bool_)
+    return np.array([name not in _LEFT_OUT for name in feature_names(kind)])[found.names]
 
 
 MOST_RELATIVES = 12

@@ -416,7 +416,12 @@ def cores() -> int:
 
 
 def _folder() -> Path:
-    return Path(os.environ.get(FOLDER, HERE))
+    return _path(os.environ.get(FOLDER))
+
+
+@lru_cache(maxsize=4)
+def _path(named: str | None) -> Path:
+    return HERE if named is None else Path(named)
 
 
 @lru_cache(maxsize=4)

@@ -7,6 +7,7 @@ kinds have fewer values, and their features are those of `kbforge.texts.kinds`, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -74,17 +75,24 @@ def numbered(digests: IntArray) -> tuple[IntArray, NDArray[np.int32]]:
     return different[order], place[numbers]
 
 
+@lru_cache(maxsize=256)
+def _begun(beginnings: tuple[str, ...]) -> tuple[IntArray, bytes]:
+    """Where the beginnings of names begin, and all of them, in UTF-8."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in beginnings]
+    return starts_of(list(map(len, encoded))), b"".join(encoded)
+
+
 def _of_texts(kind: Kind, values: Sequence[str], beginnings: Sequence[str]) -> ValueFeatures:
     starts, characters = characters_of(values)
-    beyond = np.unique(characters[characters > 127])
-    of_words = beyond[[is_of_word(chr(c)) for c in beyond.tolist()]] if len(beyond) else beyond
-    begun = [text.encode("utf-8", "surrogatepass") for text in beginnings]
-    begins, out = starts_of(list(map(len, begun))), np.empty(len(values) + 1, np.int64)
+    beyond = sorted({c for value in values if not value.isascii() for c in value if c > "\x7f"})
+    of_words = np.array([ord(c) for c in beyond if is_of_word(c)], np.uint32)
+    begins, begun = _begun(tuple(beginnings))
+    out = np.empty(len(values) + 1, np.int64)
     names = np.empty(len(values) * _MOST_OF_A_TEXT, np.int32)
     digests = np.empty(len(values) * _MOST_OF_A_TEXT, np.int64)
     n = kernel_library().kb_text_features(
         *(len(values), address(starts), address(characters), len(of_words), address(of_words)),
-        *(address(begins), b"".join(begun), workers()),
+        *(address(begins), begun, workers()),
         *(address(out), address(names), address(digests)),
     )
     return ValueFeatures(out, names[:n].copy(), digests[:n].copy())
