@@ -187,8 +187,8 @@ class OddsLinks:
         self._back_starts, self._back, self._back_first = back_starts, back, back_first
         by_second = back_starts, back, back_first
         self.arrays: tuple[NDArray[np.integer[Any]], ...] = (starts, second, above, *by_second, own)
-        told = address(starts), address(second), *map(address, self.arrays[3:6])
-        kernel_library().kb_links_back(len(own), *told)
+        told = address(back_starts), address(back), address(back_first)
+        kernel_library().kb_links_back(len(own), address(starts), address(second), *told)
 
     @classmethod
     def fitted(cls, pairs: RowPairs, above: NDArray[np.int32], own: NDArray[np.int32]) -> OddsLinks:
