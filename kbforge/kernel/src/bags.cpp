@@ -32,72 +32,80 @@ double paired_sum(const double* values, std::size_t n) {
   return sum;
 }
 
-double sum_of(const std::vector<double>& values) {
-  if (values.empty()) return 0.0;
-  return values.size() == 1 ? values[0] : values[0] + paired_sum(&values[1], values.size() - 1);
+double sum_of(const double* values, std::size_t n) {
+  if (n == 0) return 0.0;
+  return n == 1 ? values[0] : values[0] + paired_sum(values + 1, n - 1);
 }
 
-// Go through the tokens of two rows: those of one, of the other, and of both, by column.
-template <typename OnlyA, typename OnlyB, typename Both>
-inline void go_through(const Bags& a, std::int64_t i, const Bags& b, std::int64_t j, OnlyA only_a,
-                       OnlyB only_b, Both both) {
-  const std::int32_t *x = a.columns + a.starts[i], *const x_end = a.columns + a.starts[i + 1];
-  const std::int32_t *y = b.columns + b.starts[j], *const y_end = b.columns + b.starts[j + 1];
-  while (x != x_end && y != y_end) {
-    if (*x == *y) {
-      both(*x);
-      ++x, ++y;
-    } else if (*x < *y) {
-      only_a(*x++);
-    } else {
-      only_b(*y++);
+// The tokens of a row.
+struct Tokens {
+  const std::int32_t *at, *end;
+
+  Tokens(const Bags& bags, std::int64_t row)
+      : at(bags.columns + bags.starts[row]), end(bags.columns + bags.starts[row + 1]) {}
+  std::size_t size() const { return static_cast<std::size_t>(end - at); }
+  double largest(const Bags& bags, double most) const {
+    for (const std::int32_t* token = at; token != end; ++token) {
+      most = std::max(most, bags.weight[*token]);
     }
+    return most;
   }
-  while (x != x_end) only_a(*x++);
-  while (y != y_end) only_b(*y++);
-}
+};
 
 }  // namespace
 
+// The loops below go through two rows without a branch that the processor would have to guess: what is
+// not shared is written, too, and written over.
+
 double BagComparer::cosine(const Bags& a, std::int64_t i, const Bags& b, std::int64_t j) {
   const double scale_a = a.scale[i], scale_b = b.scale[j];
-  const std::int32_t *x = a.columns + a.starts[i], *const x_end = a.columns + a.starts[i + 1];
-  const std::int32_t *y = b.columns + b.starts[j], *const y_end = b.columns + b.starts[j + 1];
-  products_.clear();
-  while (x != x_end && y != y_end) {
-    const std::int32_t column = *x, other = *y;
-    if (column == other) {
-      const double weight = a.weight[column];
-      products_.push_back((scale_a * weight) * (scale_b * weight));
-    }
-    // without a branch that the processor would have to guess
-    x += column <= other;
-    y += other <= column;
+  Tokens x(a, i), y(b, j);
+  if (products_.size() <= x.size()) products_.resize(2 * x.size() + 1);
+  double* const products = products_.data();
+  std::size_t n = 0;
+  while (x.at != x.end && y.at != y.end) {
+    const std::int32_t one = *x.at, other = *y.at;
+    const double weight = a.weight[one];
+    products[n] = (scale_a * weight) * (scale_b * weight);
+    n += one == other;
+    x.at += one <= other;
+    y.at += other <= one;
   }
-  return sum_of(products_);
+  return sum_of(products, n);
 }
 
 Overlap BagComparer::overlap(const Bags& a, std::int64_t i, const Bags& b, std::int64_t j) {
   const double scale_a = a.scale[i], scale_b = b.scale[j];
+  Tokens x(a, i), y(b, j);
+  if (products_.size() <= x.size()) products_.resize(2 * x.size() + 1);
+  if (weights_.size() < products_.size()) weights_.resize(products_.size());
+  double *const products = products_.data(), *const weights = weights_.data();
   double only_a = 0.0, only_b = 0.0;
-  weights_.clear();
-  products_.clear();
-  go_through(
-      a, i, b, j, [&](std::int32_t column) { only_a = std::max(only_a, a.weight[column]); },
-      [&](std::int32_t column) { only_b = std::max(only_b, b.weight[column]); },
-      [&](std::int32_t column) {
-        const double weight = a.weight[column];
-        weights_.push_back(weight);
-        products_.push_back((scale_a * weight) * (scale_b * weight));
-      });
-  return {sum_of(products_), sum_of(weights_), only_a, only_b};
+  std::size_t n = 0;
+  while (x.at != x.end && y.at != y.end) {
+    const std::int32_t one = *x.at, other = *y.at;
+    const double weight = a.weight[one], theirs = b.weight[other];
+    weights[n] = weight;
+    products[n] = (scale_a * weight) * (scale_b * weight);
+    n += one == other;
+    only_a = std::max(only_a, one < other ? weight : 0.0);
+    only_b = std::max(only_b, other < one ? theirs : 0.0);
+    x.at += one <= other;
+    y.at += other <= one;
+  }
+  return {sum_of(products, n), sum_of(weights, n), x.largest(a, only_a), y.largest(b, only_b)};
 }
 
 double BagComparer::shared(const Bags& a, std::int64_t i, const Bags& b, std::int64_t j) {
-  double count = 0.0;
-  const auto pass = [](std::int32_t) {};
-  go_through(a, i, b, j, pass, pass, [&](std::int32_t) { count += 1.0; });
-  return count;
+  Tokens x(a, i), y(b, j);
+  std::size_t n = 0;
+  while (x.at != x.end && y.at != y.end) {
+    const std::int32_t one = *x.at, other = *y.at;
+    n += one == other;
+    x.at += one <= other;
+    y.at += other <= one;
+  }
+  return static_cast<double>(n);
 }
 
 void tidy(std::int64_t rows, std::int64_t* starts, std::int32_t* columns) {
@@ -122,8 +130,8 @@ void sum_rows(std::int64_t rows, const Bags& bags, double* mass, double* scale) 
       weights.push_back(weight);
       squares.push_back(weight * weight);
     }
-    const double length = std::sqrt(sum_of(squares));
-    mass[row] = sum_of(weights);
+    const double length = std::sqrt(sum_of(squares.data(), squares.size()));
+    mass[row] = sum_of(weights.data(), weights.size());
     scale[row] = length > 0 ? 1.0 / length : 0.0;
   }
 }

@@ -42,14 +42,14 @@ struct Standing {
 };
 
 Standing standing(const double* tops, double value) {
-  double better = 0.0, near = 0.0, best = -1.0;
+  const double above = value + kSame;
+  std::int64_t better = 0, near = 0;
   for (std::int64_t k = 0; k < kNearest; ++k) {
-    better += tops[k] > value + kSame;
+    better += tops[k] > above;
     near += std::fabs(tops[k] - value) <= kClose;
-    best = std::max(best, tops[k]);
   }
-  const double others = value >= best - kSame ? tops[1] : best;
-  return {better, value - std::max(others, 0.0), near};
+  const double others = value >= tops[0] - kSame ? tops[1] : tops[0];
+  return {static_cast<double>(better), value - std::max(others, 0.0), static_cast<double>(near)};
 }
 
 double equal(std::int64_t x, std::int64_t y) { return x && y ? double(x == y) : kMissing; }
