@@ -43,6 +43,7 @@ from kbforge.fit.hypotheses import (
     exact_names,
     kind_of,
 )
+from kbforge.texts.statements import JoinedStatements
 
 _LONGEST = 160  # characters of a value that are compared
 _MOST_PAIRS = 60_000
@@ -181,15 +182,13 @@ def _values(sample: Sequence[Fragment]) -> dict[str, list[str]]:
 
 def _shares(everything: Sequence[Fragment], attributes: list[str]) -> dict[str, dict[str, float]]:
     """For each attribute, the share of the fragments that state a fragment's value."""
-    raw: dict[str, Counter[tuple[str, ...]]] = {key: Counter() for key in attributes}
-    for fragment in everything:
-        for key, values in fragment.properties.items():
-            if key in raw:
-                raw[key][values] += 1
+    said = JoinedStatements.of(everything)
+    often = np.bincount(said.value, minlength=len(said.texts))
     counts: dict[str, Counter[str]] = {key: Counter() for key in attributes}
-    for key, held in raw.items():
-        for values, n in held.items():
-            counts[key][stated(values)] += n
+    used, owners = said.in_order()
+    read = np.array([name in counts for name in said.attributes], np.bool_)[owners]
+    for k, a in zip(used[read].tolist(), owners[read].tolist(), strict=True):
+        counts[said.attributes[a]][stated(said.values_of(k))] += int(often[k])
     return {
         key: {value: n / total for value, n in counter.items()}
         for key, counter in counts.items()
@@ -249,12 +248,12 @@ def file_statistics(seen: SamplePairs, everything: Sequence[Fragment]) -> dict[s
     letters = max(len(text), 1)
     of_exact = np.bincount(seen.exact, minlength=seen.n)[seen.exact]
     alike = ~seen.equal
-    having: Counter[str] = Counter()
-    for keys, count in Counter(tuple(fragment.properties) for fragment in everything).items():
-        having.update(dict.fromkeys(keys, count))
-    most = (max(map(len, fragment.properties.values()), default=0) for fragment in everything)
-    several = sum(count > 1 for count in most)
-    coverage = [having[key] / max(len(everything), 1) for key in sorted(having)[:200]]
+    said = JoinedStatements.of(everything)
+    having = np.bincount(said.attribute, minlength=len(said.attributes)).tolist()
+    by_name = sorted(zip(said.attributes, having, strict=True))
+    coverage = [count / max(len(everything), 1) for _, count in by_name[:200]]
+    of_several = np.flatnonzero(said.several > 1)
+    several = len(np.unique(np.searchsorted(said.starts, of_several, side="right")))
     rarity = [seen.word_rarity.get(word, NAN) for held in words for word in held]
     out = {
         LOG_FRAGMENTS: math.log(max(len(everything), 1)),

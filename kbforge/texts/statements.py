@@ -6,21 +6,112 @@ values of an attribute are numbered in the order of the first fragment that stat
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, IntArray
-from kbforge.files.columns import Statements, statements_of
+from kbforge.files.columns import statements_of
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.numerics import starts_of
 from kbforge.texts.kinds import MOST_HOLDERS, Kind, read_as, read_otherwise, relates, stated
+
+_Of = TypeVar("_Of")
+_kept: ContextVar[dict[tuple[int, type], tuple[Sequence[Fragment], Any]] | None] = ContextVar(
+    "statements kept", default=None
+)
+
+
+@contextmanager
+def values_read_once() -> Iterator[None]:
+    """Within the block, what a sequence of fragments, which must not change, states is kept."""
+    before = _kept.set({})
+    try:
+        yield
+    finally:
+        _kept.reset(before)
+
+
+def _once(
+    kind: type[_Of], fragments: Sequence[Fragment], make: Callable[[Sequence[Fragment]], _Of]
+) -> _Of:
+    kept = _kept.get()
+    if kept is None:
+        return make(fragments)
+    key = id(fragments), kind
+    if key not in kept:
+        kept[key] = fragments, make(fragments)
+    made: _Of = kept[key][1]
+    return made
+
+
+class JoinedStatements(NamedTuple):
+    """What fragments state, where several values of an attribute are one.
+
+    Attributes:
+        attributes: their names, by number.
+        texts: by number of a value its text, or its texts.
+        starts: where the statements of each fragment begin, shape [fragments + 1].
+        attribute: number of the attribute of each statement; int32.
+        value: number of its value, which no other attribute has; int32.
+        several: how many texts the value of each statement has; int32.
+
+    """
+
+    attributes: list[str]
+    texts: list[str | tuple[str, ...]]
+    starts: IntArray
+    attribute: NDArray[np.int32]
+    value: NDArray[np.int32]
+    several: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, fragments: Sequence[Fragment]) -> JoinedStatements:
+        """What fragments state."""
+        return _once(cls, fragments, cls._of)
+
+    @classmethod
+    def _of(cls, fragments: Sequence[Fragment]) -> JoinedStatements:
+        said = statements_of(fragments)
+        n, starts = len(said.value), said.starts
+        new = np.ones(n, np.bool_)
+        new[1:] = said.attribute[1:] != said.attribute[:-1]
+        new[starts[starts < n]] = True
+        texts: list[str | tuple[str, ...]] = [text for of in said.texts for text in of]
+        first = starts_of(list(map(len, said.texts)))[:-1].astype(np.int32)
+        value = first[said.attribute] + said.value
+        begins = np.flatnonzero(new)
+        joined, sizes = value[begins], np.diff(begins, append=n).astype(np.int32)
+        known: dict[tuple[int, ...], int] = {}
+        for k in np.flatnonzero(sizes > 1).tolist():
+            of = tuple(value[begins[k] : begins[k] + sizes[k]].tolist())
+            place = known.setdefault(of, len(texts))
+            if place == len(texts):
+                texts.append(tuple(str(texts[one]) for one in of))
+            joined[k] = place
+        attribute = said.attribute[begins]
+        return cls(said.attributes, texts, starts_of(new)[starts], attribute, joined, sizes)
+
+    def values_of(self, number: int) -> tuple[str, ...]:
+        """The texts of a value."""
+        text = self.texts[number]
+        return (text,) if isinstance(text, str) else text
+
+    def in_order(self) -> tuple[IntArray, NDArray[np.int32]]:
+        """The values that are stated, in the order of their first statement; their attributes."""
+        n, owner = len(self.value), np.zeros(len(self.texts), np.int32)
+        owner[self.value] = self.attribute
+        first = np.full(len(self.texts), n)
+        first[self.value[::-1]] = np.arange(n - 1, -1, -1)
+        used = np.argsort(first, kind="stable")[: np.count_nonzero(first < n)]
+        return used, owner[used]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,38 +136,23 @@ class StatedValues:
     @classmethod
     def of(cls, fragments: Sequence[Fragment]) -> StatedValues:
         """The values that fragments state."""
-        kept = _kept.get()
-        if kept is None:
-            return cls._of(fragments)
-        if id(fragments) not in kept:
-            kept[id(fragments)] = fragments, cls._of(fragments)
-        return kept[id(fragments)][1]
+        return _once(cls, fragments, cls._of)
 
     @classmethod
     def _of(cls, fragments: Sequence[Fragment]) -> StatedValues:
-        said = statements_of(fragments)
-        starts, attribute, raw, texts = _joined(said)
+        said = JoinedStatements.of(fragments)
         known: list[dict[str, int]] = [{} for _ in said.attributes]
-        owner, number = np.zeros(len(texts), np.int32), np.zeros(len(texts), np.int32)
-        owner[raw] = attribute
-        first = np.full(len(texts), len(raw))
-        first[raw[::-1]] = np.arange(len(raw) - 1, -1, -1)
-        used = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(raw))]
+        used, owners = said.in_order()
         numbers = [
-            (of := known[a]).setdefault(
-                stated((text,) if isinstance(text := texts[k], str) else text), len(of)
-            )
-            for k, a in zip(used.tolist(), owner[used].tolist(), strict=True)
+            (of := known[a]).setdefault(stated(said.values_of(k)), len(of))
+            for k, a in zip(used.tolist(), owners.tolist(), strict=True)
         ]
+        number = np.zeros(len(said.texts), np.int32)
         number[used] = numbers
         values = [list(of) for of in known]
-        return cls(
-            said.attributes,
-            values,
-            starts,
-            attribute,
-            (starts_of(list(map(len, values)))[attribute] + number[raw]).astype(np.int32),
-        )
+        begins = starts_of(list(map(len, values)))[:-1].astype(np.int32)
+        value = begins[said.attribute] + number[said.value]
+        return cls(said.attributes, values, said.starts, said.attribute, value)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -145,43 +221,3 @@ class StatedValues:
             for row in (rows - 1).tolist()
             for of in [slice(self.starts[row], self.starts[row + 1])]
         ]
-
-
-_kept: ContextVar[dict[int, tuple[Sequence[Fragment], StatedValues]] | None] = ContextVar(
-    "values kept", default=None
-)
-
-
-@contextmanager
-def values_read_once() -> Iterator[None]:
-    """Within the block, the values of a sequence of fragments, which must not change, are kept."""
-    before = _kept.set({})
-    try:
-        yield
-    finally:
-        _kept.reset(before)
-
-
-def _joined(
-    said: Statements,
-) -> tuple[IntArray, NDArray[np.int32], IntArray, list[str | tuple[str, ...]]]:
-    """The statements with those of an attribute by one fragment as one.
-
-    Returns where those of each fragment begin, their attributes and values, and the values' texts.
-    """
-    n, starts = len(said.value), said.starts
-    new = np.ones(n, np.bool_)
-    new[1:] = said.attribute[1:] != said.attribute[:-1]
-    new[starts[starts < n]] = True
-    texts: list[str | tuple[str, ...]] = [text for of in said.texts for text in of]
-    value = starts_of(list(map(len, said.texts)))[said.attribute] + said.value
-    begins = np.flatnonzero(new)
-    joined, sizes = value[begins], np.diff(begins, append=n)
-    several: dict[tuple[int, ...], int] = {}
-    for k in np.flatnonzero(sizes > 1).tolist():
-        of = tuple(value[begins[k] : begins[k] + sizes[k]].tolist())
-        place = several.setdefault(of, len(texts))
-        if place == len(texts):
-            texts.append(tuple(str(texts[one]) for one in of))
-        joined[k] = place
-    return starts_of(new)[starts], said.attribute[begins], joined, texts

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import accumulate
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.texts.kinds import Kind, idle_attributes, read_as, stated
-from kbforge.texts.statements import StatedValues
+from kbforge.texts.statements import JoinedStatements, StatedValues
 from tests.profile import examples
 
 TEXTS = ("Ann", "ann", "Bo", "3/5/1984", "1984-05-03", "n/a", " ", "x@y.org", "\u3000", "é")
@@ -77,6 +78,27 @@ def test_values_are_read_by_their_kinds(rows):
     assert [n for of in columns.often(columns.first_of_content()) for n in of.tolist()] == [
         often[a, v] for a, of in zip(columns.attributes, columns.values, strict=True) for v in of
     ]
+
+
+@given(ROWS)
+@examples(100)
+def test_statements_of_an_attribute_are_one(rows):
+    fragments = fragments_of(rows)
+    said = JoinedStatements.of(fragments)
+    names = [said.attributes[a] for a in said.attribute.tolist()]
+    told = [
+        (name, said.values_of(value))
+        for name, value in zip(names, said.value.tolist(), strict=True)
+    ]
+    assert told == [item for x in fragments for item in x.properties.items()]
+    assert said.starts.tolist() == [0, *accumulate(len(x.properties) for x in fragments)]
+    assert said.several.tolist() == [len(values) for _, values in told]
+    used, owners = said.in_order()
+    distinct = [
+        (said.attributes[a], said.values_of(value))
+        for value, a in zip(used.tolist(), owners.tolist(), strict=True)
+    ]
+    assert distinct == list(dict.fromkeys(told))
 
 
 def test_idle_attributes_need_only_the_related_records():

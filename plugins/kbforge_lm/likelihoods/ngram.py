@@ -45,6 +45,7 @@ from kbforge.contracts import IntArray, LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood, Features, FloatArray
 from kbforge.errors import ModelError, UsageError, listed, quoted
+from kbforge.files.columns import statements_of
 from kbforge.indexes.hashed import gram_counts
 from kbforge.indexes.ngrams import Ngrams
 from kbforge.models.bundle import KeptReader, read_bundle
@@ -93,11 +94,10 @@ class NgramCounts:
 
     def add(self, fragments: Sequence[Fragment]) -> None:
         """Count the new values of some fragments."""
+        said = statements_of(fragments)
+        values = dict(zip(said.attributes, said.texts, strict=True))
         for attribute, counter in self.by_attribute.items():
-            values = dict.fromkeys(
-                value for f in fragments for value in f.properties.get(attribute, ())
-            )
-            texts = list(map(normalised, values))
+            texts = list(map(normalised, values.get(attribute, ())))
             digests = digests_of(f"{attribute}\0{text}" for text in texts)
             first = np.unique(digests, return_index=True)[1]
             first = np.sort(first[~np.isin(digests[first], self._seen)])
