@@ -196,8 +196,8 @@ class FragmentColumns(Sequence[Fragment]):
             rows = range(len(self))[index]
             if rows == range(len(self)):
                 return self
-            if rows.step == 1 and (rows.stop - 1) // _BLOCK not in self._kept:
-                return list(self._made(rows.start, rows.stop))
+            if rows and rows.step == 1:
+                return list(self._between(rows.start, rows.stop))
             return [self[row] for row in rows]
         if index < 0:
             index = range(len(self))[index]
@@ -212,14 +212,20 @@ class FragmentColumns(Sequence[Fragment]):
                 self._kept[block] = held(self._made(_BLOCK * block, _BLOCK * (block + 1)))
             yield from self._kept[block]
 
+    def _between(self, begin: int, end: int) -> Iterator[Fragment]:
+        """The fragments from `begin` up to `end`, some of which are kept."""
+        for block in range(begin // _BLOCK, -(-end // _BLOCK)):
+            first = _BLOCK * block
+            a, b = max(begin, first), min(end, first + _BLOCK)
+            kept = self._kept.get(block)
+            yield from self._made(a, b) if kept is None else kept[a - first : b - first]
+
     def statements(self) -> Statements:
         """What the fragments state; the arrays are not to be changed."""
         return self._statements
 
     def _made(self, begin: int, end: int) -> Iterator[Fragment]:
         """The fragments from `begin` up to `end`, or to the last."""
-        if begin >= end:
-            return
         rows = zip(
             self.ids[begin:end],
             self._properties(begin, end),
