@@ -40,7 +40,7 @@ from kbforge.kernel.binding import CPlace, CTexts, ints, kernel_library, workers
 _BLOCK = 1024  # fragments that are made at a time
 _MOST_SHARED = 1 << 17
 _LONGEST_SHARED = 128  # characters; longer values are seldom equal
-_BATCH = 1 << 23  # bytes of lines that the kernel gets at a time
+_BATCH = 1 << 22  # bytes of lines that the kernel gets at a time
 _STEP = 1 << 16  # bytes to ask a stream for, at which a damaged one tells the same lines as always
 _LIMITS = (
     *(MAX_ID_CHARACTERS, MAX_VALUE_CHARACTERS, MAX_ATTRIBUTES, MAX_VALUES),
