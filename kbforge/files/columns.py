@@ -36,6 +36,7 @@ from kbforge.contracts.fragment import (
 from kbforge.files.fragments import advising, held, located, read_fragments, repeated, source_named
 from kbforge.files.io import MAX_LINE_BYTES, called, lines_of, open_input, stream_of
 from kbforge.kernel.binding import CPlace, CTexts, ints, kernel_library, workers
+from kbforge.numerics import spread, starts_of
 
 _BLOCK = 1024  # fragments that are made at a time
 _MOST_SHARED = 1 << 17
@@ -132,6 +133,12 @@ class Texts(Sequence[str]):
         """The bytes of a text by its number."""
         return self._content[self._starts[number] : self._starts[number + 1]]
 
+    def of(self, rows: IntArray) -> list[str]:
+        """Some texts, by ascending numbers."""
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+            return self._between(int(rows[0]), int(rows[-1]) + 1)
+        return [self.raw(row).decode() for row in rows.tolist()]
+
     def _between(self, begin: int, end: int) -> list[str]:
         if begin >= end:
             return []
@@ -149,9 +156,9 @@ class OptionalTexts(NamedTuple):
     texts: Texts
     numbers: NDArray[np.int32]
 
-    def between(self, begin: int, end: int) -> list[str | None]:
+    def of(self, rows: IntArray) -> list[str | None]:
         """The texts of some fragments; equal ones share memory."""
-        numbers = self.numbers[begin:end].tolist()
+        numbers = self.numbers[rows].tolist()
         known: dict[int, str | None] = {n: self.texts.raw(n).decode() for n in {*numbers} - {-1}}
         return [known.get(number) for number in numbers]
 
@@ -204,12 +211,13 @@ class FragmentColumns(Sequence[Fragment]):
         if (kept := self._kept.get(index // _BLOCK)) is not None:
             return kept[index % _BLOCK]
         row = range(len(self))[index]
-        return next(self._made(row, row + 1))
+        return next(self._made(np.array([row])))
 
     def __iter__(self) -> Iterator[Fragment]:
         for block in range(-(-len(self) // _BLOCK)):
             if block not in self._kept:
-                self._kept[block] = held(self._made(_BLOCK * block, _BLOCK * (block + 1)))
+                end = min(_BLOCK * (block + 1), len(self))
+                self._kept[block] = held(self._made(np.arange(_BLOCK * block, end)))
             yield from self._kept[block]
 
     def _between(self, begin: int, end: int) -> Iterator[Fragment]:
@@ -218,38 +226,45 @@ class FragmentColumns(Sequence[Fragment]):
             first = _BLOCK * block
             a, b = max(begin, first), min(end, first + _BLOCK)
             kept = self._kept.get(block)
-            yield from self._made(a, b) if kept is None else kept[a - first : b - first]
+            yield from self._made(np.arange(a, b)) if kept is None else kept[a - first : b - first]
+
+    def some(self, rows: IntArray) -> list[Fragment]:
+        """The fragments at ascending rows: those that are kept, or others that are not."""
+        kept = self._kept
+        if kept and all(block in kept for block in {*(rows // _BLOCK).tolist()}):
+            return [kept[row // _BLOCK][row % _BLOCK] for row in rows.tolist()]
+        return list(self._made(rows))
 
     def statements(self) -> Statements:
         """What the fragments state; the arrays are not to be changed."""
         return self._statements
 
-    def _made(self, begin: int, end: int) -> Iterator[Fragment]:
-        """The fragments from `begin` up to `end`, or to the last."""
-        rows = zip(
-            self.ids[begin:end],
-            self._properties(begin, end),
-            self._labels.between(begin, end),
-            self._sources.between(begin, end),
-            self._rests.numbers[begin:end].tolist(),
+    def _made(self, rows: IntArray) -> Iterator[Fragment]:
+        """The fragments at ascending rows."""
+        columns = zip(
+            self.ids.of(rows),
+            self._properties(rows),
+            self._labels.of(rows),
+            self._sources.of(rows),
+            self._rests.numbers[rows].tolist(),
             strict=True,
         )
-        for name, properties, label, source, rest in rows:
+        for name, properties, label, source, rest in columns:
             vector = metadata = None
             if rest >= 0:
                 vector, metadata = orjson.loads(self._rests.texts.raw(rest))
                 vector = None if vector is None else tuple(map(float, vector))
             yield Fragment(name, properties, vector, label, source, metadata)
 
-    def _properties(self, begin: int, end: int) -> Iterator[dict[str, tuple[str, ...]]]:
+    def _properties(self, rows: IntArray) -> Iterator[dict[str, tuple[str, ...]]]:
         """The properties of some fragments, from their statements."""
-        starts, attributes = self._statements.starts[begin : end + 1], self._statements.attributes
-        said = slice(int(starts[0]), int(starts[-1]))
+        every, attributes = self._statements.starts, self._statements.attributes
+        starts, said = starts_of(every[rows + 1] - every[rows]), spread(every, rows)[0]
         attribute, value = self._statements.attribute[said], self._statements.value[said]
         # the statements that begin a list of values
         is_first = np.ones(len(value) + 1, dtype=np.bool_)
         is_first[1:-1] = attribute[1:] != attribute[:-1]
-        is_first[starts - starts[0]] = True
+        is_first[starts] = True
         firsts = is_first.nonzero()[0]
         keys = (attribute.astype(np.int64) << 32 | value)[firsts[:-1]].tolist()
         known = self._held
@@ -259,7 +274,7 @@ class FragmentColumns(Sequence[Fragment]):
             numbers = value[firsts[place] : firsts[place + 1]].tolist()
             lists[place] = tuple(texts[number] for number in numbers)
         names = [attributes[key >> 32] for key in keys]
-        for a, b in pairwise(np.searchsorted(firsts, starts - starts[0]).tolist()):
+        for a, b in pairwise(np.searchsorted(firsts, starts).tolist()):
             yield dict(zip(names[a:b], lists[a:b], strict=True))
 
     def _hold(self, key: int) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.evaluation.reliability import BoolArray
-from kbforge.files.columns import Statements, statements_of
-from kbforge.kb.entities import naming
+from kbforge.files.columns import FragmentColumns, Statements, statements_of
+from kbforge.kb.entities import firsts_of, naming
 from kbforge.kernel.binding import address, kernel_library
 
 NONE = -1
@@ -107,8 +107,7 @@ def describe(
         (attribute,) = naming_ones
         name = attributes.numbers(attribute, numbers, lambda text: _name((text,)))
     else:
-        parts_of = ([v[0] for a, v in f.properties.items() if a in naming_ones] for f in fragments)
-        found = (_number(_name(parts), numbers) for parts in parts_of)
+        found = (_number(_name(parts), numbers) for parts in attributes.texts(naming_ones))
         name = np.fromiter(found, np.int64, n)
     named = np.bincount(name[name >= 0], minlength=len(numbers))
     values = np.full((n, len(others)), NONE, np.int32)
@@ -176,14 +175,23 @@ class _FirstValues:
         out[self.fragment[own]] = number[values]
         return out
 
+    def texts(self, attributes: Collection[str]) -> list[list[str]]:
+        """The texts of some attributes, by fragment."""
+        out: list[list[str]] = [[] for _ in range(len(self.stated.starts) - 1)]
+        places = [at for at, name in enumerate(self.stated.attributes) if name in attributes]
+        texts = {at: list(self.stated.texts[at]) for at in places}
+        own = np.isin(self.attribute, places)
+        columns = (column[own].tolist() for column in (self.fragment, self.attribute, self.value))
+        for fragment, attribute, value in zip(*columns, strict=True):
+            out[fragment].append(texts[attribute][value])
+        return out
+
 
 def _attributes_of(stated: Statements) -> _FirstValues:
     """The attributes that fragments have."""
     counts = np.diff(stated.starts)
     fragment = np.repeat(np.arange(len(counts)), counts)
-    changes = np.diff(stated.attribute, prepend=NONE) != 0
-    changes[stated.starts[:-1][counts > 0]] = True
-    first = np.flatnonzero(changes)
+    first = firsts_of(stated)
     return _FirstValues(stated, fragment[first], stated.attribute[first], stated.value[first])
 
 
@@ -367,9 +375,10 @@ class Prediction:
         """Each fragment's place in the sample, [fragments]; -1 outside, or if it has changed."""
         place = {name: k for k, name in enumerate(self.ids)}
         out = np.full(len(fragments), -1, np.int64)
-        for number, fragment in enumerate(fragments):
-            k = place.get(fragment.id, -1)
-            if k >= 0 and self.stated[k] == _stated(fragment):
+        ids = fragments.ids if isinstance(fragments, FragmentColumns) else (f.id for f in fragments)
+        for number, name in enumerate(ids):
+            k = place.get(name, -1)
+            if k >= 0 and self.stated[k] == _stated(fragments[number]):
                 out[number] = k
         return out
 

@@ -267,7 +267,7 @@ class KnowledgeBase:
 
     @cached_property
     def _corpus(self) -> Corpus:
-        return Corpus.of(self.fragments, self._stated)
+        return Corpus.of(self._stated)
 
     @cached_property
     def _stated(self) -> Statements:

@@ -511,7 +511,7 @@ def drift_of(fragments: Sequence[Fragment], due: bool) -> Drift:
         a: Tally(stated[a], counts[a].total(), sum(n == 1 for n in counts[a].values()))
         for a in sorted(common)
     }
-    columns = dict.fromkeys(islice(columns_of(fragments), _MOST_COLUMNS))
+    columns = dict.fromkeys(islice(columns_of(statements_of(fragments)), _MOST_COLUMNS))
     return Drift(len(fragments), len(fragments) * due, 0, learned, {}, columns, seen)
 
 

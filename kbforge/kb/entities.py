@@ -27,7 +27,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -37,13 +37,14 @@ from kbforge.contracts import (
     Cluster,
     Entity,
     Fragment,
+    IntArray,
     Posterior,
     Provenance,
     Subproblem,
     Subproblems,
     Value,
 )
-from kbforge.files.columns import Statements, statements_of
+from kbforge.files.columns import FragmentColumns, Statements, statements_of
 from kbforge.kb.spelling import Words, best_of
 from kbforge.numerics import members_of
 
@@ -51,6 +52,7 @@ MOST_ALTERNATIVES = 3
 
 _LEAST_PROBABILITY = 0.01  # alternatives must exceed this, unless all are kept
 _ID_DIGITS = 12
+_AT_ONCE = 1 << 12  # fragments that are held while entities are assembled
 _MOST_CHARACTERS = 2_000_000  # of an entity's alternatives: a line has 16 MB at most
 
 Fragments: TypeAlias = Sequence[Fragment] | Mapping[int, Fragment]
@@ -73,9 +75,9 @@ class Corpus:
     words: Words | None = None
 
     @classmethod
-    def of(cls, fragments: Sequence[Fragment], stated: Statements | None = None) -> Corpus:
-        """The facts about these fragments; `stated` are their statements, if known."""
-        return cls(columns_of(fragments), Words.of(stated or statements_of(fragments)))
+    def of(cls, stated: Statements) -> Corpus:
+        """The facts about the fragments of these statements."""
+        return cls(columns_of(stated), Words.of(stated))
 
 
 _NO_CORPUS = Corpus()
@@ -106,20 +108,41 @@ def assemble(
             the clusterer; raised before the first entity.
     """
     _check_partition(posterior)
-    taken: set[str] = set(known)
+    taken, held = set(known), dict[int, Fragment]()
 
     def fresh(cluster: Cluster) -> str:
-        if known and (own := known_in(fragments, cluster)) is not None:
+        if known and (own := known_in(held, cluster)) is not None:
             return own
-        found = next(one for one in entity_ids(fragments[cluster[0]].id) if one not in taken)
+        found = next(one for one in entity_ids(held[cluster[0]].id) if one not in taken)
         taken.add(found)
         return found
 
-    whole = Corpus.of(fragments) if corpus is None else corpus
-    for number, subproblem in enumerate(posterior.subproblems):
-        yield from assemble_subproblem(
-            fragments, subproblem, number, fresh, most_alternatives, calibrated, whole
-        )
+    whole = Corpus.of(statements_of(fragments)) if corpus is None else corpus
+    for part in _parts(posterior.subproblems):
+        rows = sorted(chain.from_iterable(subproblem.fragments for _, subproblem in part))
+        held = dict(zip(rows, _some(fragments, rows), strict=True))
+        for number, subproblem in part:
+            yield from assemble_subproblem(
+                held, subproblem, number, fresh, most_alternatives, calibrated, whole
+            )
+
+
+def _parts(subproblems: Iterable[Subproblem]) -> Iterator[list[tuple[int, Subproblem]]]:
+    """Numbered subproblems, as many as have some thousands of fragments."""
+    part, size = list[tuple[int, Subproblem]](), 0
+    for number, subproblem in enumerate(subproblems):
+        part.append((number, subproblem))
+        size += len(subproblem.fragments)
+        if size >= _AT_ONCE:
+            yield part
+            part, size = [], 0
+    yield part
+
+
+def _some(fragments: Sequence[Fragment], rows: Sequence[int]) -> Iterable[Fragment]:
+    if isinstance(fragments, FragmentColumns):
+        return fragments.some(np.array(rows, np.int64))
+    return map(fragments.__getitem__, rows)
 
 
 def known_in(fragments: Fragments, cluster: Cluster) -> str | None:
@@ -444,12 +467,23 @@ class AttributeOrder:
         return out
 
 
-def columns_of(fragments: Iterable[Fragment]) -> dict[str, int]:
+def columns_of(stated: Statements) -> dict[str, int]:
     """The place of each attribute of a file."""
+    firsts = firsts_of(stated)
+    numbers = stated.attribute[firsts].tobytes()
+    ends = (4 * np.searchsorted(firsts, stated.starts)).tolist()
     order = AttributeOrder()
-    for fragment in fragments:
-        order.add(fragment.properties)
+    for own in dict.fromkeys(numbers[a:b] for a, b in pairwise(ends)):
+        order.add(stated.attributes[number] for number in np.frombuffer(own, np.int32).tolist())
     return {attribute: place for place, attribute in enumerate(order.merged())}
+
+
+def firsts_of(stated: Statements) -> IntArray:
+    """The statements that are the first ones of their fragment about an attribute."""
+    changes = np.diff(stated.attribute, prepend=-1) != 0
+    begins = stated.starts[:-1]
+    changes[begins[begins < stated.starts[1:]]] = True
+    return np.flatnonzero(changes)
 
 
 def merged_order(orders: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from rich.console import Console
 import kbforge
 from kbforge import registry
 from kbforge.contracts import Fragment, View
+from kbforge.files.columns import statements_of
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import view_of
@@ -127,7 +128,7 @@ def test_a_store_knows_the_words_of_its_file(tmp_path):
     add_fragments(path, held, RunOptions(likelihood="names"))
     kbforge.decide(path, [("same", "0", "1"), *alone])
     with Database(path) as database:
-        kept, whole = Store(database).corpus, Corpus.of(held)
+        kept, whole = Store(database).corpus, Corpus.of(statements_of(held))
     assert (kept.words.bits == whole.words.bits).all()
     assert next(view_of(path).entities()).name == "Ruth Mason"
     kbforge.remove(path, ["2"], secure=True)

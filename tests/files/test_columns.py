@@ -22,6 +22,7 @@ from kbforge.files.columns import Statements, read_columns, statements_of
 from kbforge.files.fragments import located, read_fragments
 from kbforge.kernel.binding import WORKERS
 from tests.hostile.damage import damaged
+from tests.jsonl import write_lines
 
 TEXTS = st.text(min_size=1, max_size=3, alphabet="ab é")
 PROPERTIES = st.dictionaries(TEXTS, st.lists(TEXTS, min_size=1, max_size=3).map(tuple), max_size=4)
@@ -278,3 +279,16 @@ def test_the_kernel_leaves_only_the_first_of_usual_lines(tmp_path, monkeypatch):
     )
     assert list(read_columns(str(path))) == expected
     assert len(left) == 1
+
+
+def test_some_fragments_of_columns_are_made_without_being_kept(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {"id": f"f{k}", "properties": {"n": [f"{k % 7}", "é"][: 1 + k % 2]}} for k in range(50)
+    ]
+    rows[3] |= {"label": "a", "source": "s", "vector": [1.0, 2.0], "metadata": {"row": 4}}
+    write_lines(tmp_path / "f.jsonl", rows)
+    columns = read_columns(str(tmp_path / "f.jsonl"))
+    for chosen in ([], [3], [0, 3, 4, 49], list(range(10, 20))):
+        assert columns.some(np.array(chosen, np.int64)) == [columns[k] for k in chosen]
+    assert list(columns) == [Fragment.from_json(row, "") for row in rows]
+    assert columns.some(np.array([7, 9]))[1] is columns[9]  # all have been gone through

@@ -5,12 +5,15 @@ import math
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, Particle, Subproblem
+from kbforge.files.columns import FragmentColumns, read_columns, statements_of
 from kbforge.kb import entities as module
 from kbforge.kb.entities import (
     AttributeOrder,
@@ -21,6 +24,7 @@ from kbforge.kb.entities import (
     merged_order,
     name_of,
 )
+from tests.jsonl import write_lines
 from tests.kb.posteriors import plain_fragments, posterior, posteriors, subproblem
 
 
@@ -314,8 +318,8 @@ def test_words_that_stand_once_in_the_file_may_be_slips():
     two = of_rows("Ruth Maosn", "Ruth Mason")
     assert name_of(two) == "Ruth Maosn"
     others = [Fragment("x", {"surname": ("MASON",)}), Fragment("y", {"name": ("Ruth Cole",)})]
-    assert name_of(two, Corpus.of([*two, *others])) == "Ruth Mason"
-    assert name_of(two[::-1], Corpus.of([*others, *two])) == "Ruth Mason"
+    assert name_of(two, Corpus.of(statements_of([*two, *others]))) == "Ruth Mason"
+    assert name_of(two[::-1], Corpus.of(statements_of([*others, *two]))) == "Ruth Mason"
 
 
 @pytest.mark.parametrize(
@@ -330,3 +334,13 @@ def test_words_that_stand_once_in_the_file_may_be_slips():
 )
 def test_mean_vectors(vectors, mean):
     assert mean_vector([Fragment("x", {}, vector) for vector in vectors]) == mean
+
+
+@given(posteriors())
+def test_entities_of_columns_are_those_of_fragments(found):
+    fragments = plain_fragments(found.n_fragments)
+    with TemporaryDirectory() as folder:
+        path = write_lines(Path(folder) / "f.jsonl", [x.to_json() for x in fragments])
+        columns = read_columns(str(path))
+    assert isinstance(columns, FragmentColumns)
+    assert list(assemble(columns, found)) == list(assemble(fragments, found))
