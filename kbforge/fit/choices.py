@@ -11,7 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -26,6 +26,7 @@ from kbforge.contracts import (
     Fragment,
     Likelihood,
     ModelSpec,
+    OnlineClusterer,
     Provenance,
 )
 from kbforge.errors import ModelError, UsageError, counted, did_you_mean, listed, option, quoted
@@ -73,8 +74,9 @@ class RunOptions:
         particles: P; None is the clusterer's default.
         max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
         alpha: concentration; None uses the calibration's, else what suits the file.
-        size_exponent: of the factor (|C| - 1)! in the prior, from 0 to 10; None is 1, the Dirichlet
-            process. Below 1 large clusters are less probable.
+        size_exponent: of the factor (|C| - 1)! in the prior, from 0 to 10; below 1 large clusters
+            are less probable. None is 1, the Dirichlet process, or what suits the file where alpha
+            is chosen to suit it.
         calibration: a file that `kbforge calibrate` wrote; None uses the bundle's, if any.
         confidence_map: a file that `kbforge calibrate --confidence` wrote; None uses the
             calibration file's, else the bundle's, if any.
@@ -132,6 +134,15 @@ class RunOptions:
                 raise UsageError(
                     f"{option(name)}: expected {' or '.join(known)}, got {quoted(chosen)}"
                 )
+
+    @property
+    def prior(self) -> DirichletProcess:
+        """The prior asked for, with alpha 1 and exponent 1 if they are not; a UsageError if there
+        is none such."""
+        alpha, exponent = self.alpha, self.size_exponent
+        return DirichletProcess(
+            1.0 if alpha is None else alpha, 1.0 if exponent is None else exponent
+        )
 
     def of(self, kind: str) -> dict[str, object]:
         """The options for a kind of plugin."""
@@ -304,6 +315,15 @@ def make_clusterer(choices: RunOptions) -> Clusterer:
         return _own(choices.clusterer, Clusterer, "clusterer", options)
     made: Clusterer = registry.create("clusterers", choices.clusterer, options)
     return made
+
+
+def with_possible_prior(choices: RunOptions, clusterer: Clusterer) -> RunOptions:
+    """The choices with exponent 1 for an offline clusterer, which takes no other, unless one is
+    asked for; a UsageError if there is no prior as asked for."""
+    prior = choices.prior
+    if choices.size_exponent is None and not isinstance(clusterer, OnlineClusterer):
+        return replace(choices, size_exponent=prior.exponent)
+    return choices
 
 
 def _likelihood(choices: RunOptions, notes: list[str]) -> Likelihood:

@@ -10,9 +10,11 @@ on ids.
 **A merge path** gives the grouping at every alpha at once. Clusters are merged greedily, the best
 pair first. A merge gains
 
-    gain(C, D) = L(C + D) - L(C) - L(D) + lgamma(|C| + |D|) - lgamma(|C|) - lgamma(|D|) - log alpha
+    gain(C, D) = L(C + D) - L(C) - L(D) - log alpha
+                 + e (lgamma(|C| + |D|) - lgamma(|C|) - lgamma(|D|))
 
 where alpha is a constant: it only determines where to stop, before the first merge without a gain.
+The exponent e of sizes is 1, unless others are tried (`kbforge.fit.judge`).
 
 **Exact names** group the fragments whose first names are equal, and no others. This is what people
 try first by hand, so every other hypothesis is measured against it.
@@ -216,13 +218,14 @@ def merge_path(
     fragments: Sequence[Fragment],
     index: CandidateIndex | None,
     least: float,
+    exponent: float = 1.0,
 ) -> MergePath:
     """Agglomerate some thousand fragments until no merge has a gain; takes 16 bytes per pair.
 
     The index determines the compared pairs; None compares all. Merges that need a log alpha below
     `least` are not sought. A score of NaN or infinity is a LikelihoodError.
     """
-    run = _GreedyMerges(likelihood, fragments, index, least)
+    run = _GreedyMerges(likelihood, fragments, index, least, exponent)
     n = len(fragments)
     matrix = PairMatrix(n)
     for slot, gains in enumerate(run.first_gains()):
@@ -249,6 +252,7 @@ class _GreedyMerges:
         fragments: Sequence[Fragment],
         index: CandidateIndex | None,
         least: float,
+        exponent: float,
     ) -> None:
         self._least = least - _OUT_OF_REACH
         n = self._n = len(fragments)
@@ -257,7 +261,7 @@ class _GreedyMerges:
         np.fill_diagonal(near, False)
         self._near, self._live = near, np.ones(n, dtype=np.bool_)
         self._size = np.ones(n, dtype=np.int64)
-        self._log_cluster = gammaln(np.arange(1, 2 * n + 2))
+        self._log_cluster = exponent * gammaln(np.arange(1, 2 * n + 2))
 
     def first_gains(self) -> FloatArray:
         """The gain of every pair of fragments, [n, n]; -inf for pairs that are not compared."""

@@ -54,6 +54,7 @@ from kbforge.fit.choices import (
     link_note,
     make_clusterer,
     make_models,
+    with_possible_prior,
 )
 from kbforge.fit.confidence import (
     IN_BUNDLE,
@@ -71,7 +72,14 @@ from kbforge.fit.hypotheses import (
     NAMES,
     part_of,
 )
-from kbforge.fit.judge import Judgement, effect_of_answers, judge, shipped_scorer, with_biases
+from kbforge.fit.judge import (
+    Judgement,
+    effect_of_answers,
+    judge,
+    shipped_scorer,
+    with_biases,
+    with_exponent,
+)
 from kbforge.indexes.selective import Sample, Selective
 from kbforge.models.bundle import bundles_read_once, is_name, make_likelihood, require_device
 from kbforge.texts.statements import values_read_once
@@ -99,8 +107,7 @@ def prepare(
     said, decisions = _answers(choices, fragments)
     answers = (*said, *(decided or ()))
     clusterer = make_clusterer(choices)
-    # refuses what cannot be one before anything is loaded
-    _prior(1.0 if choices.alpha is None else choices.alpha, choices)
+    choices = with_possible_prior(choices, clusterer)
     named = _named_calibration(choices)
     chooser = Chooser(
         *(fragments, choices.defaults, answers, on_stage),
@@ -108,6 +115,7 @@ def prepare(
         link=choices.link,
         asks=asks,
         tables=tables,
+        exponent=choices.size_exponent,
     )
     fitted = None
     with bundles_read_once():
@@ -120,7 +128,7 @@ def prepare(
     if fitted is None:
         Stages("preparing", 1, on_stage).begin(f"learning {choices.likelihood_name}")
     _fit(models, fragments, choices, fitted is not None, notes)
-    alpha = _alpha(models.likelihood, choices, named, choice, chooser, notes, decided is not None)
+    prior = _prior(models.likelihood, choices, named, choice, chooser, notes, decided is not None)
     if choices.link is not None:
         notes.append(link_note(fragments, choices.link))
     confidence = _confidence(fragments, choices, named, models.likelihood, choice, chooser, notes)
@@ -128,7 +136,7 @@ def prepare(
         confidence = AuditedConfidence.of(confidence, answers, fragments)
     return PreparedRun(
         clusterer,
-        models.spec(_prior(alpha, choices), choices),
+        models.spec(prior, choices),
         confidence,
         choices.likelihood_name,
         models,
@@ -137,11 +145,6 @@ def prepare(
         choices.of("likelihood") if choice is None else choice.options,
         decisions,
     )
-
-
-def _prior(alpha: float, choices: RunOptions) -> DirichletProcess:
-    """The prior with this concentration and the exponent chosen."""
-    return DirichletProcess(alpha, 1.0 if choices.size_exponent is None else choices.size_exponent)
 
 
 def _answers(
@@ -219,7 +222,7 @@ def _note_of_a_black_box(
     ]
 
 
-def _alpha(
+def _prior(
     likelihood: Likelihood,
     choices: RunOptions,
     named: Calibration | None,
@@ -227,19 +230,23 @@ def _alpha(
     chooser: Chooser,
     notes: list[str],
     refits: bool,
-) -> float:
-    """The alpha chosen, else the calibration's, else the file's, else the likelihood's own."""
+) -> DirichletProcess:
+    """The alpha chosen, else the calibration's, else the file's, else the likelihood's own.
+
+    Only the file's comes with an exponent of sizes; others have the one asked for, or 1.
+    """
     if choices.alpha is not None:
-        return choices.alpha
+        return choices.prior
     if named is not None:
         _note_other_likelihood(choices, named, notes)
-        return named.alpha
+        return replace(choices.prior, alpha=named.alpha)
     bundle = _bundle(choices)
     if bundle is not None and (bundle / CALIBRATION_FILE).is_file():
-        return read_calibration(str(bundle / CALIBRATION_FILE)).alpha
-    if choice is not None and choice.alpha is not None:
-        return choice.alpha
-    found = chooser.alpha(choices.likelihood_name, likelihood)
+        calibrated = read_calibration(str(bundle / CALIBRATION_FILE)).alpha
+        return replace(choices.prior, alpha=calibrated)
+    if choice is not None and choice.prior is not None:
+        return choice.prior
+    found = chooser.prior(choices.likelihood_name, likelihood)
     if found is not None:
         notes.append(found[1] if refits else f"{found[1]}; {option('alpha')} overrides it")
         return found[0]
@@ -248,7 +255,7 @@ def _alpha(
             f"{choices.likelihood} has no calibration, so alpha is a guess; "
             f"kbforge calibrate finds it (then {option('calibration')} or {option('alpha')})"
         )
-    return float(likelihood.default_alpha)
+    return replace(choices.prior, alpha=float(likelihood.default_alpha))
 
 
 def _confidence(
@@ -375,13 +382,13 @@ class LikelihoodChoice:
 
     name: str
     likelihood: Likelihood | None = None  # fitted to the file; None if it is still to be made
-    alpha: float | None = None  # None if it is still to be found
+    prior: DirichletProcess | None = None  # None if it is still to be found
     note: str = ""  # one sentence for the user, if there is anything to say
     options: Mapping[str, object] = field(default_factory=dict)  # found besides
 
 
 class Chooser:
-    """Chooses likelihood and alpha for one unlabelled file; fits each likelihood once.
+    """Chooses likelihood and prior for one unlabelled file; fits each likelihood once.
 
     Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file
     (`kbforge.fit.judge`). A likelihood that the user names (`named`) is judged only by its own
@@ -410,7 +417,9 @@ class Chooser:
         link: str | None = None,
         asks: bool = False,
         tables: bool = False,
+        exponent: float | None = None,
     ) -> None:
+        self._exponent = exponent
         self._fragments, self._defaults, self._answers = fragments, defaults, answers
         self._on_stage, self._link, self._asks = on_stage, link, asks or bool(answers)
         self._looks_for_tables = tables and link is None and not self._asks
@@ -444,20 +453,30 @@ class Chooser:
         if too_large:
             judged = judged.without(_OF_PAIRS)
         before, judged = judged, judged.answered(answers)
-        why = str(effect_of_answers(before, judged)) if answers else _why(judged)
-        if too_large:
-            why += f"; {_OF_PAIRS} is not considered above {MOST_OF_PAIRS:,} fragments"
         self.judgement, best = judged, judged.chosen
         if best.likelihood == NAMES:
             likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
             likelihood.fit(fragments)
-            return LikelihoodChoice(NAMES, likelihood, likelihood.default_alpha, why)
+            prior = self._with_alpha(likelihood.default_alpha)
+            return LikelihoodChoice(NAMES, likelihood, prior, self._why(before, judged, prior))
         chosen, options = fitted[best.likelihood], {"bias": best.bias} if best.bias else {}
         if options:
             chosen = cast(PairModel, chosen).biased(best.bias)
+        prior = with_exponent(judged, chosen, self._exponent if any_alpha else 1.0)
         if best.likelihood == _OF_PAIRS and file.part is not None:
             chosen.fit(fragments)
-        return LikelihoodChoice(best.likelihood, chosen, best.alpha, why, options)
+        why = self._why(before, judged, prior)
+        return LikelihoodChoice(best.likelihood, chosen, prior, why, options)
+
+    def _why(self, before: Judgement, judged: Judgement, prior: DirichletProcess) -> str:
+        """The choice in words; `before` is the judgement without answers."""
+        why = str(effect_of_answers(before, judged)) if self._answers else _why(judged, prior)
+        if len(self._fragments) > MOST_OF_PAIRS:
+            why += f"; {_OF_PAIRS} is not considered above {MOST_OF_PAIRS:,} fragments"
+        return why
+
+    def _with_alpha(self, alpha: float) -> DirichletProcess:
+        return DirichletProcess(alpha, 1.0 if self._exponent is None else self._exponent)
 
     def _linked(self) -> LikelihoodChoice:
         """The model of pairs between different tables."""
@@ -467,7 +486,8 @@ class Chooser:
         note = f"chosen: {_OF_PAIRS}, which compares records of different tables; {_override()}"
         ignored = "answers choose nothing between linked tables" if self._answers else ""
         note = "; ".join(filter(None, (note, said, ignored)))
-        return LikelihoodChoice(_OF_PAIRS, likelihood, likelihood.default_alpha, note)
+        prior = self._with_alpha(likelihood.default_alpha)
+        return LikelihoodChoice(_OF_PAIRS, likelihood, prior, note)
 
     def _tables(self) -> LikelihoodChoice | None:
         """The model of pairs between the file's sources, if these are tables and one to one."""
@@ -488,10 +508,11 @@ class Chooser:
         )
         note = "; ".join(filter(None, (note, said)))
         found = {"link": SOURCE}
-        return LikelihoodChoice(_OF_PAIRS, likelihood, _ALPHA_OF_TABLES, note, found)
+        prior = self._with_alpha(_ALPHA_OF_TABLES)
+        return LikelihoodChoice(_OF_PAIRS, likelihood, prior, note, found)
 
-    def alpha(self, name: str, likelihood: Likelihood) -> tuple[float, str] | None:
-        """The alpha for a fitted likelihood and a sentence about it; None without evidence."""
+    def prior(self, name: str, likelihood: Likelihood) -> tuple[DirichletProcess, str] | None:
+        """The prior for a fitted likelihood and a sentence about it; None without evidence."""
         if not likelihood.alpha_from_file or not self._described:
             return None
         if self._link is not None and likelihood.takes_link:
@@ -506,17 +527,17 @@ class Chooser:
         if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
             before = _judge_file(file, {**fitted, name: likelihood}, defaults, stages).only(name)
             judged = before.answered(self._answers)
-            alpha, why = judged.chosen.alpha, "suits this file"
+            prior, why = with_exponent(judged, likelihood, self._exponent), "suits this file"
         else:
             before = _judge_file(file, fitted, defaults, stages)
             judged = before.answered(self._answers)
             sample, clusters = judged.sample.fragments, judged.chosen.clusters
-            alpha = alpha_by_grouping(likelihood, sample, clusters)
+            prior = self._with_alpha(alpha_by_grouping(likelihood, sample, clusters))
             why = f"opens as many entities as {judged.chosen.likelihood} finds in this file"
         self.judgement = judged
         if self._answers:
             why = f"{why}: {effect_of_answers(before, judged)}"
-        return alpha, f"alpha {alpha:,.4g} {why}"
+        return prior, f"{_prior_called(prior)} {why}"
 
     def context(self, name: str, likelihood: Likelihood) -> FileContext:
         """What the shipped confidence maps read of the file, besides its fragments."""
@@ -638,7 +659,13 @@ def _judge_file(
     return judge(file.fragments, fitted, file.index, scorer, pairs, file.part, trying)
 
 
-def _why(judged: Judgement) -> str:
+def _prior_called(prior: DirichletProcess) -> str:
+    """Alpha and, unless it is 1, the exponent of sizes, in words."""
+    power = "" if prior.exponent == 1 else f" with size exponent {prior.exponent:g}"
+    return f"alpha {prior.alpha:,.4g}{power}"
+
+
+def _why(judged: Judgement, prior: DirichletProcess) -> str:
     best, gain = judged.chosen, judged.expected_gain
     over = f", {gain:+.2f} over equal names" if gain > 0 else ""
     if best.likelihood == NAMES:
@@ -649,7 +676,7 @@ def _why(judged: Judgement) -> str:
     second = judged.close_behind
     close = f"; {second[0].likelihood} is {second[1]:.3f} behind" if second else ""
     return (
-        f"chosen: {best.likelihood} with alpha {best.alpha:,.4g} (expected F1 "
+        f"chosen: {best.likelihood} with {_prior_called(prior)} (expected F1 "
         f"{judged.expected_f1:.2f}{over}{close}; {_override()})"
     )
 

@@ -178,7 +178,7 @@ def test_a_choice_takes_a_larger_file_whole():
     attributes = chosen.fitted["attributes"]
     assert chosen.context("attributes", attributes).pairs is not None
     named = Chooser(fragments, named=True)
-    assert named.alpha("attributes", attributes) is not None
+    assert named.prior("attributes", attributes) is not None
     require_of_part(named, fragments)
     assert named.context("attributes", attributes).pairs is None
 
@@ -196,12 +196,14 @@ def fitted_to_people(name: str) -> tuple[list[Fragment], ConjugateLikelihood]:
     return fragments, fitted(name, fragments)
 
 
+@pytest.mark.parametrize("exponent", [1.0, 0.5])
 @pytest.mark.parametrize("name", ["bigram", "attributes", "pairs"])
-def test_split_smc_finds_nearly_the_same(name):
+def test_split_smc_finds_nearly_the_same(name, exponent):
     fragments, likelihood = fitted_to_people(name)
     log_alpha = 1.0 if name == "pairs" else 5.0
-    (labels,) = merge_path(likelihood, fragments, likelihood.index, 0.0).labels([log_alpha])
-    spec = ModelSpec(likelihood, math.exp(log_alpha), index=likelihood.index)
+    path = merge_path(likelihood, fragments, likelihood.index, 0.0, exponent)
+    (labels,) = path.labels([log_alpha])
+    spec = ModelSpec(likelihood, math.exp(log_alpha), index=likelihood.index, exponent=exponent)
     posterior = SplitSmc().cluster(fragments, spec, np.random.default_rng(0))
     same = labels[:, None] == labels
     others = np.array(posterior.labels())
@@ -217,6 +219,35 @@ def test_groupings_grow_coarser_as_alpha_falls():
     assert counts[-1] > counts[0]
     for fine, coarse in zip(groupings[1:], groupings, strict=False):
         assert len(set(zip(fine.tolist(), coarse.tolist(), strict=True))) == len(set(fine.tolist()))
+
+
+class _Equal:
+    """Clusters of a likelihood to which all groupings are alike: only the prior decides."""
+
+    def live_clusters(self):
+        return self
+
+    def encode_all(self, fragments):
+        return range(len(fragments))
+
+    def extend(self, x, slots, to):
+        del x, slots, to
+
+    def merge(self, slot, into):
+        del slot, into
+
+    def log_merge_ratio_of(self, slot, others):
+        del slot
+        return np.zeros(len(others))
+
+
+def test_a_smaller_exponent_of_sizes_merges_large_clusters_later():
+    fragments = [Fragment(str(i), {"name": ("x",)}) for i in range(6)]
+    gains = {e: merge_path(_Equal(), fragments, None, -99.0, e).gains for e in (1.0, 0.5, 0.0)}
+    assert gains[0.0].tolist() == [0.0] * 5
+    np.testing.assert_allclose(gains[0.5], 0.5 * gains[1.0])
+    # the sizes of the union and of its parts: whatever the merges, one cluster of six remains
+    assert gains[1.0].sum() == pytest.approx(math.lgamma(6))
 
 
 def test_a_gain_that_grows_late_does_not_go_back_in_alpha():

@@ -11,9 +11,18 @@ from scipy.special import expit
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import ModelError
 from kbforge.files.answers import NumberedAnswer
+from kbforge.fit import judge as judge_module
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import NAMES, Hypothesis
-from kbforge.fit.judge import Judgement, adjusted_gains, judge, read_scorer, shipped_scorer, smooth
+from kbforge.fit.judge import (
+    Judgement,
+    adjusted_gains,
+    judge,
+    read_scorer,
+    shipped_scorer,
+    smooth,
+    with_exponent,
+)
 from kbforge.fit.statistics import (
     ATTRIBUTES,
     EXPECTED,
@@ -140,6 +149,61 @@ def judged(fragments: list[Fragment], *names: str) -> Judgement:
         likelihood.fit(fragments)
         fitted[name] = likelihood
     return judge(fragments, fitted, index, shipped_scorer(None))
+
+
+class Told:
+    """A merge path, and what pairs expect of it: the F1 at each of three log alphas."""
+
+    def __init__(self, f1: dict[float, tuple[float, float, float]]) -> None:
+        self.f1, self.exponent, self.least = f1, 1.0, 0.0
+
+    def __call__(self, likelihood, sample, index, least, exponent):
+        del likelihood, sample, index
+        return Told({**self.f1, 0.0: self.f1.get(exponent, (0.0, 0.0, 0.0))}).at(least)
+
+    def at(self, least):
+        self.least = least
+        return self
+
+    def labels(self, log_alphas):
+        assert log_alphas[-1] == self.least
+        return self.f1[0.0]
+
+    def of(self, labels):
+        return {EXPECTED_F1: labels}
+
+
+@pytest.mark.parametrize(
+    ("f1", "expected"),
+    [
+        ({1.0: (0.8, 0.7, 0.6), 0.75: (0.8, 0.805, 0.7), 0.5: (0.8, 0.7, 0.6)}, (1.0, 0)),
+        ({1.0: (0.7, 0.7, 0.8), 0.75: (0.8, 0.805, 0.7), 0.5: (0.8, 0.7, 0.6)}, (1.0, 0)),
+        ({1.0: (0.8, 0.7, 0.6), 0.75: (0.8, 0.82, 0.7), 0.5: (0.8, 0.7, 0.6)}, (0.75, 1)),
+        ({1.0: (0.8, 0.7, 0.6), 0.75: (0.8, 0.82, 0.7), 0.5: (0.83, 0.7, 0.9)}, (0.5, 2)),
+        ({1.0: (0.8, 0.7, 0.6), 0.75: (0.82, 0.82, 0.7), 0.5: (0.8, 0.7, 0.6)}, (0.75, 0)),
+    ],
+)
+def test_another_exponent_of_sizes_must_be_expected_to_gain(people, monkeypatch, f1, expected):
+    told = Told(f1)
+    monkeypatch.setattr(judge_module, "merge_path", told)
+    likelihood = make_likelihood("attributes")
+    before = replace(people.only("attributes"), expected=told)
+    exponent, lower = expected
+    found = with_exponent(before, likelihood)
+    assert found.exponent == exponent
+    assert math.log(found.alpha) == pytest.approx(before.chosen.log_alpha - lower)
+    unchanged = (before.chosen.alpha, 1.0)
+    asked = with_exponent(before, likelihood, 0.25)
+    assert (asked.alpha, asked.exponent) == (before.chosen.alpha, 0.25)
+    for other in (
+        replace(before, expected=None),
+        before.answered([NumberedAnswer(0, 1, True, False)]),
+        people.only("pairs"),
+    ):
+        one = with_exponent(other, likelihood)
+        assert (one.alpha, one.exponent) == (other.chosen.alpha, 1.0)
+    one = with_exponent(before, likelihood, 1.0)
+    assert (one.alpha, one.exponent) == unchanged
 
 
 @pytest.fixture(scope="module")

@@ -64,6 +64,15 @@ def answered_once(fragments: Sequence[Fragment], same: bool, folder: Path) -> Pa
     return answers
 
 
+@pytest.mark.parametrize("likelihood", [None, "attributes", "pairs"])
+def test_the_exponent_of_sizes_that_is_asked_for_is_used(likelihood):
+    found = prepare(made("people"), RunOptions(likelihood=likelihood, size_exponent=0.5))
+    plain = prepare(made("people"), RunOptions(likelihood=likelihood, size_exponent=1.0))
+    assert (found.spec.exponent, plain.spec.exponent) == (0.5, 1.0)
+    assert found.alpha == plain.alpha
+    assert prepare(made("people"), RunOptions(likelihood=likelihood, alpha=3.0)).spec.exponent == 1
+
+
 def test_where_answers_pay_a_note_says_so_with_the_command(tmp_path):
     said = "a dozen answers are expected to gain +"
     fragments = made("organisations")
