@@ -102,6 +102,13 @@ def statements_of(fragments: Sequence[Fragment]) -> Statements:
     )
 
 
+def ids_of(fragments: Sequence[Fragment]) -> Sequence[str]:
+    """The ids of fragments."""
+    if isinstance(fragments, FragmentColumns):
+        return fragments.ids
+    return [fragment.id for fragment in fragments]
+
+
 class Texts(Sequence[str]):
     """Texts that lie one after another in UTF-8; each is decoded when it is asked for."""
 

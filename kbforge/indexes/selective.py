@@ -16,7 +16,6 @@ is valid for the file.
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_int64
@@ -38,7 +37,7 @@ from kbforge.kernel import binding
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.bundle import KeptReader
 from kbforge.numerics import spread, starts_of
-from kbforge.texts import LARGEST, Places, digests_of, nowhere
+from kbforge.texts import LARGEST, Places, digests_of, digests_of_bytes, nowhere
 from kbforge.texts.features import ValueFeatures, features_of_each
 from kbforge.texts.kinds import (
     KINDS,
@@ -49,7 +48,7 @@ from kbforge.texts.kinds import (
     read_as,
     stated,
 )
-from kbforge.texts.statements import StatedValues
+from kbforge.texts.statements import JoinedStatements, StatedValues
 
 _MOST_ORDERS = 4096  # cached orders of attributes
 
@@ -423,24 +422,37 @@ class Sample:
     seeds: int
 
 
-def digest_of_properties(fragment: Fragment) -> bytes:
-    """A hash of a fragment's properties."""
-    stated = orjson.dumps(dict(fragment.properties), option=orjson.OPT_SORT_KEYS)
-    return hashlib.blake2b(stated, digest_size=8).digest()
+def digests_of_contents(fragments: Sequence[Fragment]) -> IntArray:
+    """Hashes of what fragments state, as JSON with sorted attributes; shape [fragments]."""
+    said = JoinedStatements.of(fragments)
+    rank = np.argsort(sorted(range(len(said.attributes)), key=said.attributes.__getitem__))
+    owner = np.arange(len(fragments)).repeat(np.diff(said.starts))
+    order = np.argsort(owner * len(rank) + rank[said.attribute], kind="stable")
+    written = [b""] * len(said.texts)
+    for k, a in zip(*(numbers.tolist() for numbers in said.in_order()), strict=True):
+        written[k] = orjson.dumps(said.attributes[a]) + b":" + orjson.dumps(said.values_of(k))
+    out = np.empty(len(fragments), np.int64)
+    for first in range(0, len(fragments), _AT_ONCE):
+        starts = said.starts[first : first + _AT_ONCE + 1]
+        pieces = [written[k] for k in said.value[order[starts[0] : starts[-1]]].tolist()]
+        ends = (starts - starts[0]).tolist()
+        rows = [b"{" + b",".join(pieces[begin:end]) + b"}" for begin, end in pairwise(ends)]
+        out[first : first + _AT_ONCE] = digests_of_bytes(rows)
+    return out
 
 
 def neighbourhoods(
     fragments: Sequence[Fragment],
     index: CandidateIndex,
     most: int,
-    digest: Callable[[Fragment], bytes] = digest_of_properties,
+    digests: Callable[[Sequence[Fragment]], IntArray] = digests_of_contents,
 ) -> Sample:
     """All fragments up to a maximum, otherwise seeds and all that share a key with them.
 
     Seeds are added until the sample is full, so their neighbourhoods are complete except for keys
     that very many share. The choice depends only on the digests, not on order or names.
     """
-    order = by_digest(fragments, digest)
+    order = by_digest(fragments, digests)
     if len(order) <= most:
         return drawn(fragments, order, lambda _: (), most)
     # as every seed fills the sample, there are no more than these
@@ -511,11 +523,11 @@ def _holders(
 
 
 def by_digest(
-    fragments: Sequence[Fragment], digest: Callable[[Fragment], bytes] = digest_of_properties
+    fragments: Sequence[Fragment],
+    digests: Callable[[Sequence[Fragment]], IntArray] = digests_of_contents,
 ) -> list[int]:
-    """The numbers of the fragments, by hash of eight bytes."""
-    digests = np.frombuffer(b"".join(map(digest, fragments)), dtype=">u8")
-    order: list[int] = np.argsort(digests.astype(np.uint64), kind="stable").tolist()
+    """The numbers of the fragments, by hash."""
+    order: list[int] = np.argsort(digests(fragments), kind="stable").tolist()
     return order
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -34,7 +34,11 @@ def digest_of(text: str) -> int:
 
 def digests_of(texts: Iterable[str]) -> IntArray:
     """The digests of some texts, shape [texts]; computed in the kernel."""
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return digests_of_bytes([text.encode("utf-8", "surrogatepass") for text in texts])
+
+
+def digests_of_bytes(encoded: Sequence[bytes]) -> IntArray:
+    """The digests of some texts in UTF-8, shape [texts]."""
     starts, out = starts_of(list(map(len, encoded))), np.empty(len(encoded), dtype=np.int64)
     kernel_library().kb_digests(len(out), address(starts), b"".join(encoded), address(out))
     return out

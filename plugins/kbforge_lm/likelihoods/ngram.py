@@ -329,9 +329,10 @@ class NgramLikelihood(ConjugateLikelihood):
         """
         if self._trained:
             return None
-        read = any(f.properties.get(a) for f in fragments for a in self.attributes)
-        if fragments and not read:
-            there = sorted({name for fragment in fragments for name in fragment.properties})
+        said = statements_of(fragments)
+        there = sorted(said.attributes)
+        stated = dict(zip(said.attributes, said.texts, strict=True))
+        if fragments and not any(stated.get(attribute) for attribute in self.attributes):
             raise UsageError(
                 f"{self._called()} reads {listed(self.attributes, _NAMED)}, of which no fragment "
                 f"has a value; they have {listed(there, _NAMED) or 'no attributes'} "

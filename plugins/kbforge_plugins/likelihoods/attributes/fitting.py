@@ -32,7 +32,6 @@ estimates the share of split entities, and this share times m is first subtracte
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,10 +49,13 @@ from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
     FloatArray,
+    IntArray,
     ModelSpec,
 )
 from kbforge.contracts.fragment import Fragment
+from kbforge.files.columns import ids_of
 from kbforge.indexes.selective import neighbourhoods
+from kbforge.texts import digests_of
 from kbforge.texts.kinds import Kind, idle_attributes, kinds_of
 from kbforge.texts.statements import StatedValues
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
@@ -344,7 +346,7 @@ def fit_unlabelled(
 
     Of more than `size` fragments a sample is read.
     """
-    drawn = neighbourhoods(fragments, index, size, _digest)
+    drawn = neighbourhoods(fragments, index, size, _digests_of_ids)
     seeds, sample = drawn.seeds, drawn.fragments
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known
@@ -511,5 +513,5 @@ def concentration_for(fragments: int, entities: float) -> float:
     return float(np.exp(brentq(excess, low, high)))
 
 
-def _digest(fragment: Fragment) -> bytes:
-    return hashlib.blake2b(fragment.id.encode(), digest_size=8).digest()
+def _digests_of_ids(fragments: Sequence[Fragment]) -> IntArray:
+    return digests_of(ids_of(fragments))
