@@ -243,7 +243,10 @@ def _properties(value: object, where: str, shared: Shared) -> dict[str, tuple[st
     out = {}
     for key, values in value.items():
         if type(values) is list and len(values) == 1 and type(values[0]) is str:
-            name, held = shared.attributes.get(key), shared.values.get(values[0])
+            text = values[0]
+            name, held = shared.attributes.get(key), shared.values.get(text)
+            if held is None and 0 < len(text) <= _LONGEST_SHARED and text.isascii():
+                held = None if "\0" in text else _put(shared.values, text, (text,))
             if name is not None and held is not None:
                 out[name] = held
                 continue
