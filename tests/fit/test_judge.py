@@ -187,7 +187,14 @@ def test_another_exponent_of_sizes_must_be_expected_to_gain(people, monkeypatch,
     told = Told(f1)
     monkeypatch.setattr(judge_module, "merge_path", told)
     likelihood = make_likelihood("attributes")
-    before = replace(people.only("attributes"), expected=told)
+    own = [Hypothesis("attributes", 5.0 - k, value) for k, value in enumerate((*f1[1.0], 0.99))]
+    before = replace(
+        people,
+        found=(people.found[0], *own),
+        worth=np.array([0.0, 0.9, 0.5, 0.5, 0.5]),
+        open=(False, True, True, True, True),
+        expected=told,
+    )
     exponent, lower = expected
     found = with_exponent(before, likelihood)
     assert found.exponent == exponent
@@ -197,7 +204,7 @@ def test_another_exponent_of_sizes_must_be_expected_to_gain(people, monkeypatch,
     assert (asked.alpha, asked.exponent) == (before.chosen.alpha, 0.25)
     for other in (
         replace(before, expected=None),
-        before.answered([NumberedAnswer(0, 1, True, False)]),
+        replace(people.only("attributes"), answers=(NumberedAnswer(0, 1, True, False),)),
         people.only("pairs"),
     ):
         one = with_exponent(other, likelihood)
