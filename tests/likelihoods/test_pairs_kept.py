@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError, OtherModelError
 from kbforge.testing.likelihood import same, stored
+from kbforge_plugins.likelihoods.pairs.bags import PartReader, Strings, flattened
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.likelihoods.pairs.odds import APART
 from tests.likelihoods.test_pairs import _constant
@@ -186,3 +187,12 @@ class _Everything:
 @cache
 def _everything() -> _Everything:
     return _Everything()
+
+
+@examples(60)
+@given(st.lists(st.text(max_size=5), max_size=6))
+def test_texts_of_any_script_are_kept(texts):
+    kept = Strings.of(texts).dump()
+    assert kept["lengths"].tolist() == [len(text) for text in texts]
+    found = PartReader(flattened({"x": kept})).strings("x", len(texts))
+    assert [found[at] for at in range(len(found))] == texts
