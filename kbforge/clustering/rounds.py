@@ -19,8 +19,10 @@ import hashlib
 import math
 import weakref
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from ctypes import byref, c_double
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,16 +30,22 @@ import orjson
 from numpy.typing import NDArray
 
 from kbforge.clustering.constraints import DecisionGraph
-from kbforge.clustering.rules import DirichletProcess
+from kbforge.clustering.rules import DirichletProcess, Rules
+from kbforge.clustering.state import settings_of
 from kbforge.clustering.tables import keys_of
 from kbforge.contracts import (
     ConjugateLikelihood,
     Constraints,
+    FloatArray,
     Fragment,
     IntArray,
+    KeyFamilies,
     ModelSpec,
     Posterior,
+    Snapshot,
+    SubproblemData,
     Subproblems,
+    Totals,
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
@@ -70,6 +78,20 @@ class DoubtRules:
     most: int = 200
 
 
+class _Columns(NamedTuple):
+    """The arguments of `Subproblems`, L of each cluster, and the log posterior, nats."""
+
+    clusters: IntArray
+    lengths: IntArray
+    members: IntArray
+    particles: IntArray
+    weights: FloatArray
+    rows: IntArray
+    cells: IntArray
+    scores: FloatArray
+    log_posterior: float
+
+
 def merges(spec: ModelSpec) -> bool:
     """Whether the clusters of a spec can be merged in rounds."""
     likelihood = spec.likelihood
@@ -93,7 +115,8 @@ class Agglomeration:
         likelihood, index = spec.likelihood, spec.index
         assert isinstance(likelihood, ConjugateLikelihood), "see `merges`"
         assert index is not None, "see `merges`"
-        self._doubt, self._index, self._table = doubt, index, likelihood.live_clusters()
+        self._fragments, self._spec, self._doubt, self._index = fragments, spec, doubt, index
+        self._table = likelihood.live_clusters()
         assert isinstance(self._table, MergingClusters)
         self._kernel = self._table.kernel
         # places in the order of content
@@ -146,13 +169,36 @@ class Agglomeration:
 
     def posterior(self) -> Posterior:
         """The clusters of the rounds, and split SMC where they are in doubt."""
-        return self._solved(self._doubt.nats, self._doubt.most)
+        return self._posterior(self._solved(self._doubt.nats, self._doubt.most))
 
     def without_doubt(self) -> Posterior:
         """The clusters as they are, one particle each."""
-        return self._solved(0.0, 0)
+        return self._posterior(self._solved(0.0, 0))
 
-    def _solved(self, nats: float, most: int) -> Posterior:
+    def _posterior(self, found: _Columns) -> Posterior:
+        subproblems = Subproblems(*found[:-2])
+        return Posterior(subproblems, found.log_posterior, len(self._order), self.scored)
+
+    def snapshot(self, rules: Rules, rng: np.random.Generator) -> Snapshot:
+        """The posterior as that of a session, which can be opened and continued."""
+        found = self._solved(self._doubt.nats, self._doubt.most)
+        spec, fragments = self._spec, self._fragments
+        n, slots = len(fragments), np.arange(len(found.lengths))
+        totals = Totals(
+            settings=settings_of(spec, rules.settled(indexed=True)),
+            constraints=spec.constraints,
+            n_fragments=n,
+            n_numbers=n,
+            n_slots=len(slots),
+            free=np.zeros(0, np.int64),
+            n_subproblems=len(found.clusters),
+            log10_effective_particles=float(np.log10(found.particles).sum()),
+            evaluations=len(slots),
+            rng=deepcopy(rng.bit_generator.state),
+        )
+        return Snapshot(tuple(fragments), totals, tuple(_pages(found)), self._postings(found), {})
+
+    def _solved(self, nats: float, most: int) -> _Columns:
         pages, told, rules = binding.CPages(), (c_double * 4)(), self._doubt
         local = self._kernel.kb_local_new(
             *(self.handle, rules.particles, math.log(rules.floor), nats, most),
@@ -160,7 +206,8 @@ class Agglomeration:
         )
         try:
             n = int(told[0])
-            subproblems = Subproblems(
+            self.in_doubt, self.cut = int(told[2]), told[3]
+            return _Columns(
                 binding.ints(pages.clusters, n),
                 binding.ints(pages.lengths, pages.n_slots),
                 binding.ints(pages.members, pages.n_members),
@@ -168,11 +215,52 @@ class Agglomeration:
                 binding.floats(pages.weights, pages.n_rows),
                 binding.ints(pages.rows, pages.n_rows),
                 binding.ints(pages.cells, pages.n_cells),
+                binding.floats(pages.scores, pages.n_slots),
+                told[1],
             )
-            self.in_doubt, self.cut = int(told[2]), told[3]
-            return Posterior(subproblems, told[1], len(self._order), self.scored)
         finally:
             self._kernel.kb_local_free(local)
+
+    def _postings(self, found: _Columns) -> dict[int, KeyFamilies]:
+        """The families that keys lead to: of the clusters that hold a fragment with the key."""
+        starts, keys = keys_of(self._index, self._fragments)
+        firsts = found.members[starts_of(found.lengths)[:-1]]
+        held = np.stack([found.members, np.repeat(firsts, found.lengths)])
+        held = np.unique(held, axis=1)  # of a fragment and a family
+        sizes = np.diff(starts)[held[0]]
+        at = np.arange(int(sizes.sum())) - np.repeat(starts_of(sizes)[:-1], sizes)
+        pairs = keys[np.repeat(starts[held[0]], sizes) + at], np.repeat(held[1], sizes)
+        order = np.lexsort(pairs[::-1])
+        key, family = (one[order] for one in pairs)
+        new = np.ones(len(key), np.bool_)
+        new[1:] = (key[1:] != key[:-1]) | (family[1:] != family[:-1])
+        key, family = key[new], family[new]
+        begin = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])[: len(key)])
+        ends, most, led = [*begin[1:].tolist(), len(key)], self._index.families, family.tolist()
+        return {
+            one: KeyFamilies(tuple(led[first : min(end, first + most)]), end - first > most)
+            for one, first, end in zip(key[begin].tolist(), begin.tolist(), ends, strict=True)
+        }
+
+
+def _pages(found: _Columns) -> Iterator[SubproblemData]:
+    """The subproblems of a session, whose slots are numbered in their order."""
+    of_cluster, of_row = starts_of(found.clusters), starts_of(found.particles)
+    of_member, of_cell = starts_of(found.lengths)[of_cluster], starts_of(found.rows)[of_row]
+    slots = np.arange(len(found.lengths))
+    bounds = np.stack([of_cluster, of_member, of_row, of_cell])
+    for begin, end in pairwise(bounds.T.tolist()):
+        cluster, member, row, cell = map(slice, begin, end)
+        yield SubproblemData(
+            name=int(found.members[member].min()),
+            slots=slots[cluster],
+            lengths=found.lengths[cluster],
+            members=found.members[member],
+            scores=found.scores[cluster],
+            rows=found.rows[row],
+            cells=found.cells[cell],
+            weights=found.weights[row],
+        )
 
 
 def _content(fragments: Sequence[Fragment]) -> Any:

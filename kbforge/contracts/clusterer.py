@@ -652,8 +652,21 @@ class OnlineClusterer(Clusterer):
                 return _interrupted(session)
         return session.posterior()
 
+    def begun(
+        self,
+        fragments: Sequence[Fragment],
+        spec: ModelSpec,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Snapshot | None:
+        """A session that has clustered a whole file, to be opened and continued.
+
+        None if the clusterer adds fragments one by one. An `on_step` may raise `Interrupted`.
+        """
+        return None
+
     def finishes_with(self, spec: ModelSpec) -> bool:
-        """Whether a run over a batch with this spec ends with `finish`."""
+        """Whether a run over a batch with this spec groups it in its own way, as by `finish`."""
         return self.finishes
 
     def finish(self, session: Session, after_step: Callable[[], None]) -> None:

@@ -97,7 +97,7 @@ class RunOptions:
 
     """
 
-    clusterer: str | Clusterer = "split-smc"
+    clusterer: str | Clusterer = "batch"
     likelihood: str | Likelihood | None = None
     surrogate: str | ConjugateLikelihood | None = None
     index: str | CandidateIndex | None = None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from kbforge.contracts import DecisionRecord
+from kbforge.contracts import DecisionRecord, Fragment, OnlineClusterer, OnStep
 from kbforge.errors import NotFoundError, quoted
 from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.jobs.erasure import finish_erasing
@@ -127,6 +127,23 @@ class OpenStore:
         self.writing = self._writer()
         self.drift = Drift.from_json(store.fact("drift"), self._seen)
         self.facts.clear()
+
+    def fill(self, fragments: Sequence[Fragment], on_step: OnStep | None) -> bool:
+        """Cluster a whole file into the empty store; False if it adds fragments one by one."""
+        rng = np.random.default_rng(self.choices.seed)
+        clusterer, spec = self.prepared.clusterer, self.prepared.spec
+        assert isinstance(clusterer, OnlineClusterer)
+        snapshot = clusterer.begun(fragments, spec, rng, on_step)
+        if snapshot is None:
+            return False
+        self.session = clusterer.open(spec, rng, snapshot)
+        self.writing = self._writer()
+        self.writing.filled(fragments, [page.name for page in snapshot.pages])
+        self.run.added = len(fragments)
+        for fragment in fragments:
+            self.drift.add(fragment)
+        self.commit(finished=True)
+        return True
 
     def _writer(self) -> StoreWriter:
         store = self.store

@@ -148,7 +148,8 @@ def add_fragments(
             held = resume(store, FILLS, about, began)
         notes = list(held.prepared.notes if fresh else ())
         notes += answers_decided(held, decided) if decided else []
-        added = _run(held, new, known, on_step)
+        whole = against is None and not held.session.n_fragments
+        added = _run(held, new, known, whole, on_step)
         return replace(
             _result_of(held, added, began, notes),
             replaced=sum(fragment.id in known for fragment in new[:added]),
@@ -298,11 +299,20 @@ def _says_the_same(given: Fragment, line: bytes) -> bool:
 
 
 def _run(
-    held: OpenStore, new: Sequence[Fragment], known: Mapping[str, bool], on_step: OnStep | None
+    held: OpenStore,
+    new: Sequence[Fragment],
+    known: Mapping[str, bool],
+    whole: bool,
+    on_step: OnStep | None,
 ) -> int:
-    """Add the new fragments until something ends it; returns the number added."""
+    """Add the new fragments until something ends it; returns the number added.
+
+    `whole`: they are the first, and may be clustered as a whole.
+    """
     added = 0
     try:
+        if whole and held.fill(new, on_step):
+            return len(new)
         for step in take_in(held, new, known):
             added += 1
             held.stepped()

@@ -195,6 +195,14 @@ class StoreWriter:
             self._moved[number] = place
         self.followed(new=number)
 
+    def filled(self, fragments: Sequence[Fragment], names: Iterable[int]) -> None:
+        """Record that the session, which had none, clustered these fragments as a whole.
+
+        `names` are those of its subproblems.
+        """
+        self._new = {number: (x, number) for number, x in enumerate(fragments)}
+        self._entities.follow({name: self._session.clusters(name) for name in names}, ())
+
     def removed(self, fragments: Mapping[int, str]) -> None:
         """Record that the session lost fragments, by number with their ids, and nothing else has
         happened."""

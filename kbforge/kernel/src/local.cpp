@@ -337,7 +337,8 @@ void Local::copy(Part& part, Run& run, const std::vector<std::int32_t>& sizes,
     if (block) run.copy_page(*block);
   }
   std::size_t at = 0;
-  std::vector<double> terms;  // by cluster
+  std::vector<double> terms;            // by cluster
+  std::vector<std::int64_t> smallest;   // likewise, its smallest place
   for (std::size_t k = 0; k < run.lengths.size(); ++k) {
     std::vector<std::int32_t> units;
     std::int32_t size = 0;
@@ -347,7 +348,9 @@ void Local::copy(Part& part, Run& run, const std::vector<std::int32_t>& sizes,
       size += sizes[run.members[at]];
       score += alone[run.members[at]];
     }
+    const std::size_t begin = found.members.size();
     put(units, found);
+    smallest.push_back(found.members[begin]);
     terms.push_back(score + rounds_.log_cluster(1));
     found.scores.push_back(score - (rounds_.log_cluster(size) - rounds_.log_cluster(1)));
   }
@@ -356,7 +359,13 @@ void Local::copy(Part& part, Run& run, const std::vector<std::int32_t>& sizes,
     for (std::int64_t k = 0; k < run.rows[row]; ++k) {
       part.log_posterior += terms[first + run.cells[cell + k]];
     }
-    for (std::int64_t k = 0; k < run.particles[page]; ++k) cell += run.rows[row++];
+    for (std::int64_t k = 0; k < run.particles[page]; ++k) {
+      const auto cells = run.cells.begin() + static_cast<std::ptrdiff_t>(cell);
+      std::sort(cells, cells + run.rows[row], [&](std::int64_t a, std::int64_t b) {
+        return smallest[first + a] < smallest[first + b];
+      });
+      cell += run.rows[row++];
+    }
     first += run.clusters[page];
   }
   found.clusters = run.clusters;

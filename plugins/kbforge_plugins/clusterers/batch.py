@@ -8,7 +8,16 @@ from dataclasses import replace
 import numpy as np
 
 from kbforge.clustering.rounds import Agglomeration, DoubtRules, merges
-from kbforge.contracts import Ending, Fragment, Interrupted, ModelSpec, OnStep, Posterior, Progress
+from kbforge.contracts import (
+    Ending,
+    Fragment,
+    Interrupted,
+    ModelSpec,
+    OnStep,
+    Posterior,
+    Progress,
+    Snapshot,
+)
 from kbforge.contracts.clusterer import Rounds
 from kbforge.errors import require_least
 from kbforge_plugins.clusterers.sequential import SplitSmc
@@ -42,13 +51,35 @@ class Batch(SplitSmc):
         """Merge in rounds, and run split SMC on what is in doubt."""
         if not merges(spec):
             return super().cluster(fragments, spec, rng, on_step)
-        run, n = Agglomeration(fragments, spec, self._doubt), len(fragments)
-        for done, clusters in enumerate(run.run(), 1):
-            if on_step is None:
-                continue
-            rounds = Rounds(done, None, clusters, run.log_posterior)
-            try:
-                on_step(Progress(n, n, clusters, 0.0, run.scored, run.without_doubt, rounds))
-            except Interrupted:
-                return replace(run.without_doubt(), ended=Ending.INTERRUPTED)
+        run = Agglomeration(fragments, spec, self._doubt)
+        try:
+            _follow(run, len(fragments), on_step)
+        except Interrupted:
+            return replace(run.without_doubt(), ended=Ending.INTERRUPTED)
         return run.posterior()
+
+    def begun(
+        self,
+        fragments: Sequence[Fragment],
+        spec: ModelSpec,
+        rng: np.random.Generator,
+        on_step: OnStep | None = None,
+    ) -> Snapshot | None:
+        """See `OnlineClusterer.begun`."""
+        if not merges(spec):
+            return None
+        run = Agglomeration(fragments, spec, self._doubt)
+        _follow(run, len(fragments), on_step)
+        return run.snapshot(self.rules, rng)
+
+    def finishes_with(self, spec: ModelSpec) -> bool:
+        """A file is grouped in another way than a stream."""
+        return merges(spec)
+
+
+def _follow(run: Agglomeration, n: int, on_step: OnStep | None) -> None:
+    """Run all rounds, and call `on_step` after each."""
+    for done, clusters in enumerate(run.run(), 1):
+        if on_step is not None:
+            rounds = Rounds(done, None, clusters, run.log_posterior)
+            on_step(Progress(n, n, clusters, 0.0, run.scored, run.without_doubt, rounds))
