@@ -54,9 +54,14 @@ class Batch(SplitSmc):
         run = Agglomeration(fragments, spec, self._doubt)
         try:
             _follow(run, len(fragments), on_step)
+            if spec.constraints.link is None:
+                return run.posterior()
+            # merges alone cannot exchange the partners of two records
+            session = self.open(spec, rng, run.snapshot(self.rules, rng))
+            session.revise(0)
+            return session.posterior()
         except Interrupted:
             return replace(run.without_doubt(), ended=Ending.INTERRUPTED)
-        return run.posterior()
 
     def begun(
         self,
