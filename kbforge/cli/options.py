@@ -33,8 +33,8 @@ class Setting:
 OF_A_RUN = {
     "clusterer": Setting(
         "NAME",
-        "split-smc",
-        "Clustering algorithm: split-smc, smc, greedy or a plugin's.",
+        "batch",
+        "Clustering algorithm: batch, split-smc, smc, greedy or a plugin's.",
     ),
     "particles": Setting("N", "the clusterer's", "Maximum number of particles per subproblem."),
     "surrogate": Setting(

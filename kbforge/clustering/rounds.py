@@ -200,8 +200,9 @@ class Agglomeration:
 
     def _solved(self, nats: float, most: int) -> _Columns:
         pages, told, rules = binding.CPages(), (c_double * 4)(), self._doubt
+        log_floor = math.log(rules.floor) if rules.floor else -math.inf
         local = self._kernel.kb_local_new(
-            *(self.handle, rules.particles, math.log(rules.floor), nats, most),
+            *(self.handle, rules.particles, log_floor, nats, most),
             *(address(self._order), byref(pages), told),
         )
         try:

@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -131,8 +131,9 @@ class OpenStore:
     def fill(self, fragments: Sequence[Fragment], on_step: OnStep | None) -> bool:
         """Cluster a whole file into the empty store; False if it adds fragments one by one."""
         rng = np.random.default_rng(self.choices.seed)
-        clusterer, spec = self.prepared.clusterer, self.prepared.spec
+        clusterer = self.prepared.clusterer
         assert isinstance(clusterer, OnlineClusterer)
+        spec = replace(self.prepared.spec, constraints=self.session.constraints)
         snapshot = clusterer.begun(fragments, spec, rng, on_step)
         if snapshot is None:
             return False

@@ -160,7 +160,7 @@ def add_fragments(
 
 def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) -> UpdateResult:
     """The state of a store after fragments were added to it."""
-    totals = held.store.pages.totals
+    totals = held.store.pages.totals if held.store.has_session else None  # none was added
     return UpdateResult(
         run=held.run_number,
         added=added,
@@ -168,8 +168,8 @@ def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) 
         skipped=0,
         fragments=held.session.n_fragments,
         entities=held.writing.n_entities,
-        subproblems=totals.n_subproblems,
-        log10_effective_particles=totals.log10_effective_particles,
+        subproblems=totals.n_subproblems if totals else 0,
+        log10_effective_particles=totals.log10_effective_particles if totals else 0.0,
         seconds=time.perf_counter() - began,
         likelihood=held.prepared.likelihood,
         alpha=held.prepared.alpha,

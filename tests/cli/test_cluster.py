@@ -88,6 +88,8 @@ def test_same_seed_same_bytes(program: Run, tmp_path: Path) -> None:
         "--set",
         "particles=5",
         "--set",
+        "clusterer=split-smc",
+        "--set",
         "clusterer.resampler=multinomial",
     )
     outputs = []

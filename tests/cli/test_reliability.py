@@ -225,7 +225,7 @@ def test_a_map_for_other_reports_is_told(program, test, train, tmp_path):
     given = ("--set", f"confidence-map={out}", "--shuffles", 2, "--set", "clusterer=smc")
     ran = program("evaluate", "--reliability", test, *JOB, *given)
     assert "fitted on reports of 1 orders, and reads reports of 2" in ran.err
-    assert "fitted with split-smc, used here with smc" in ran.err
+    assert "fitted with batch, used here with smc" in ran.err
     ran = program("cluster", test, "--likelihood", "names", "--alpha", 1,
                   "--set", f"confidence-map={out}", "-o", tmp_path / "kb.jsonl")  # fmt: skip
     assert "gaussian" in ran.err

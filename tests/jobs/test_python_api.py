@@ -110,8 +110,9 @@ SAME: list[tuple[str, dict[str, Any]]] = [
         {"likelihood": "bigram", "clusterer": "smc", "particles": np.int64(7), "seed": 5},
     ),
     (
-        "--likelihood bigram --set likelihood.scale=9 --set clusterer.weights=marginal",
-        {"likelihood": "bigram"}
+        "--likelihood bigram --set likelihood.scale=9 --set clusterer=split-smc"
+        " --set clusterer.weights=marginal",
+        {"likelihood": "bigram", "clusterer": "split-smc"}
         | {"options": {"likelihood": {"scale": 9}, "clusterer": {"weights": "marginal"}}},
     ),
     (

@@ -160,17 +160,34 @@ def test_other_choices_are_refused(tmp_path: Path, given: RunOptions, option: st
 
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     found = people(60, 6)
+    one_by_one = replace(ATTRIBUTES, clusterer="split-smc")
     whole, stopped = tmp_path / "whole.sqlite", tmp_path / "stopped.sqlite"
-    made(whole, found)
+    made(whole, found, one_by_one)
 
     def stop(progress: Progress) -> None:
         if progress.fragments == 41:
             raise Interrupted
 
-    taken = add_fragments(str(stopped), found, ATTRIBUTES, on_step=stop)
+    taken = add_fragments(str(stopped), found, one_by_one, on_step=stop)
     assert (taken.complete, taken.added, taken.run) == (False, 41, 1)
-    rest = add_fragments(str(stopped), found, ATTRIBUTES)
+    rest = add_fragments(str(stopped), found, one_by_one)
     assert (rest.complete, rest.skipped, rest.run) == (True, 41, 1)
+    assert dump(stopped) == dump(whole)
+
+
+def test_an_interrupted_file_is_clustered_again(tmp_path: Path) -> None:
+    found = people(60, 6)
+    whole, stopped = tmp_path / "whole.sqlite", tmp_path / "stopped.sqlite"
+    made(whole, found)
+
+    def stop(progress: Progress) -> None:
+        assert progress.rounds is not None
+        raise Interrupted
+
+    taken = add_fragments(str(stopped), found, ATTRIBUTES, on_step=stop)
+    assert (taken.complete, taken.added, taken.fragments) == (False, 0, 0)
+    rest = add_fragments(str(stopped), found, ATTRIBUTES)
+    assert (rest.complete, rest.added, rest.skipped, rest.run) == (True, 60, 0, 1)
     assert dump(stopped) == dump(whole)
 
 

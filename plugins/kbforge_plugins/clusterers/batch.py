@@ -19,7 +19,7 @@ from kbforge.contracts import (
     Snapshot,
 )
 from kbforge.contracts.clusterer import Rounds
-from kbforge.errors import require_least
+from kbforge.errors import UsageError, require_least
 from kbforge_plugins.clusterers.sequential import SplitSmc
 
 
@@ -31,15 +31,26 @@ class Batch(SplitSmc):
 
     Args:
         particles: P, the maximum number of particles per subproblem.
+        floor: drop putative particles below this fraction of the heaviest; 0 drops none. The
+            default is 1e-3 with a candidate index, else 0.
         doubt: merges within so many nats of what they exclude are in doubt.
         largest: maximum number of fragments of a subproblem that several clusters form.
 
     """
 
-    def __init__(self, particles: int = 100, doubt: float = 5.0, largest: int = 200) -> None:
+    def __init__(
+        self,
+        particles: int = 100,
+        floor: float | None = None,
+        doubt: float = 5.0,
+        largest: int = 200,
+    ) -> None:
         require_least(1, largest=largest)
-        super().__init__(particles)
-        self._doubt = DoubtRules(particles, nats=doubt, most=largest)
+        if not doubt >= 0:
+            raise UsageError(f"doubt: expected a number from 0, got {doubt}")
+        super().__init__(particles, floor=floor)
+        settled = self.rules.settled(indexed=True).floor
+        self._doubt = DoubtRules(particles, settled or 0.0, doubt, largest)
 
     def cluster(
         self,

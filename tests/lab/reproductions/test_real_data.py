@@ -60,7 +60,7 @@ def test_gaussian_benchmark_gives_the_published_figures(
     for option in ("a=2", "b=0.5", "mu=0", "lam=0.0002"):
         job += ["--set", f"likelihood.{option}"]
     if clusterer == "split-smc":
-        job += ["--set", f"clusterer.weights={weights}"]
+        job += ["--set", "clusterer=split-smc", "--set", f"clusterer.weights={weights}"]
     summary = program(*job).json
     scores = program("evaluate", kb, fragments, "--json").json
     log_posterior, f1 = PUBLISHED[clusterer, order]
