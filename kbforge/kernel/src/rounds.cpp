@@ -227,150 +227,10 @@ bool Rounds::barred(const Marks& one, const Marks& other) const {
 
 std::int64_t Rounds::connect(const std::int64_t* key_start, const std::int64_t* keys,
                              const Blocking& blocking) {
-  find_blocks(key_start, keys, blocking.most);
-  find_near(blocking);
-  return score_near();
-}
-
-// The clusters that share each key. Keys are told apart by forty bits: those of two may be one block.
-void Rounds::find_blocks(const std::int64_t* key_start, const std::int64_t* keys,
-                         std::int64_t most) {
-  struct Holder {
-    std::uint32_t key;
-    std::int32_t cluster;
-    bool operator<(const Holder& other) const {
-      return key != other.key ? key < other.key : cluster < other.cluster;
-    }
-    bool operator==(const Holder& other) const {
-      return key == other.key && cluster == other.cluster;
-    }
-  };
-  constexpr std::size_t kParts = 256;
-  const std::int64_t units = n_units(), grain = 1 << 14, chunks = (units + grain - 1) / grain;
-  const auto part_of = [](std::uint64_t key) { return key >> 56; };
-  std::vector<std::int64_t> at(chunks * kParts, 0);
-  const auto each_key = [&](std::size_t chunk, const auto& task) {
-    const std::int64_t end = std::min<std::int64_t>(units, (chunk + 1) * grain);
-    for (std::int64_t unit = chunk * grain; unit < end; ++unit) {
-      for (std::int64_t k = key_start[unit]; k < key_start[unit + 1]; ++k) {
-        task(unit, mixed(static_cast<std::uint64_t>(keys[k])));
-      }
-    }
-  };
-  crew_.share(chunks, 1, [&](std::size_t, std::size_t chunk) {
-    each_key(chunk, [&](std::int64_t, std::uint64_t key) { ++at[chunk * kParts + part_of(key)]; });
-  });
-  std::vector<std::int64_t> start(kParts + 1, 0);
-  for (std::size_t part = 0; part < kParts; ++part) {
-    start[part + 1] = start[part];
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const std::int64_t here = at[chunk * kParts + part];
-      at[chunk * kParts + part] = start[part + 1];
-      start[part + 1] += here;
-    }
-  }
-  std::vector<Holder> holders(start[kParts]);
-  crew_.share(chunks, 1, [&](std::size_t, std::size_t chunk) {
-    each_key(chunk, [&](std::int64_t unit, std::uint64_t key) {
-      const auto low = static_cast<std::uint32_t>(key >> 24);
-      holders[at[chunk * kParts + part_of(key)]++] = {low, root(static_cast<std::int32_t>(unit))};
-    });
-  });
-  // clusters that a key with few of them leads to another
-  std::vector<std::uint8_t> led(units, 0);
-  std::vector<std::int64_t> ends(kParts);
-  const auto each_block = [&](std::size_t part, const auto& task) {
-    const auto end = holders.begin() + ends[part];
-    for (auto begin = holders.begin() + start[part]; begin != end;) {
-      auto last = begin;
-      while (last != end && last->key == begin->key) ++last;
-      if (last - begin > 1) task(begin, last);
-      begin = last;
-    }
-  };
-  crew_.share(kParts, 1, [&](std::size_t, std::size_t part) {
-    const auto begin = holders.begin() + start[part], end = holders.begin() + start[part + 1];
-    std::sort(begin, end);
-    ends[part] = std::unique(begin, end) - holders.begin();
-  });
-  for (std::size_t part = 0; part < kParts; ++part) {
-    each_block(part, [&](auto begin, auto end) {
-      if (end - begin > most) return;
-      for (auto one = begin; one != end; ++one) led[one->cluster] = 1;
-    });
-  }
-  std::vector<std::pair<std::int32_t, std::int32_t>> members;  // of a cluster and a block
-  block_start_.assign(1, 0);
-  block_.clear();
-  in_start_.assign(units + 1, 0);
-  for (std::size_t part = 0; part < kParts; ++part) {
-    each_block(part, [&](auto begin, auto end) {
-      const bool open = end - begin <= most;
-      const auto looks = [&](const Holder& one) { return open || !led[one.cluster]; };
-      if (!std::any_of(begin, end, looks)) return;
-      const auto block = static_cast<std::int32_t>(block_start_.size() - 1);
-      for (auto one = begin; one != end; ++one) {
-        if (looks(*one)) {
-          members.emplace_back(one->cluster, block);
-          ++in_start_[one->cluster + 1];
-        }
-        if (one - begin < most) block_.push_back(one->cluster);
-      }
-      block_start_.push_back(static_cast<std::int64_t>(block_.size()));
-    });
-  }
-  for (std::int64_t k = 0; k < units; ++k) in_start_[k + 1] += in_start_[k];
-  in_.resize(members.size());
-  std::vector<std::int64_t> next(in_start_.begin(), in_start_.end() - 1);
-  for (const auto& one : members) in_[next[one.first]++] = one.second;
-}
-
-// By cluster, the later ones to compare it with, ascending; and those that it is near to.
-void Rounds::find_near(const Blocking& blocking) {
-  struct Shared {
-    std::int32_t keys, cluster;
-    bool operator<(const Shared& other) const {
-      return keys != other.keys ? keys > other.keys : cluster < other.cluster;
-    }
-  };
-  const std::int64_t units = n_units(), grain = 1 << 11, chunks = (units + grain - 1) / grain;
-  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> found(chunks);
-  std::vector<std::vector<std::int32_t>> counts(crew_.workers());
-  crew_.share(chunks, 1, [&](std::size_t worker, std::size_t chunk) {
-    std::vector<std::int32_t>& count = counts[worker];
-    count.resize(units);
-    std::vector<Shared> near;
-    const std::int64_t end = std::min<std::int64_t>(units, (chunk + 1) * grain);
-    for (auto x = static_cast<std::int32_t>(chunk * grain); x < end; ++x) {
-      near.clear();
-      for (std::int64_t k = in_start_[x]; k < in_start_[x + 1]; ++k) {
-        for (std::int64_t at = block_start_[in_[k]]; at < block_start_[in_[k] + 1]; ++at) {
-          if (!count[block_[at]]++) near.push_back({0, block_[at]});
-        }
-      }
-      std::int32_t most = 0;
-      for (Shared& one : near) {
-        one.keys = one.cluster == x ? 0 : count[one.cluster];
-        most = std::max(most, one.keys);
-        count[one.cluster] = 0;
-      }
-      const std::int32_t least = std::max(1, std::min(blocking.shared, most));
-      const auto few = [least](const Shared& one) { return one.keys < least; };
-      near.erase(std::remove_if(near.begin(), near.end(), few), near.end());
-      if (near.size() > static_cast<std::size_t>(blocking.top)) {
-        std::nth_element(near.begin(), near.begin() + blocking.top, near.end());
-        near.resize(blocking.top);
-      }
-      for (const Shared& one : near) {
-        found[chunk].emplace_back(std::min(x, one.cluster), std::max(x, one.cluster));
-      }
-    }
-  });
-  near_.assign(units, {});
-  for (auto& some : found) {
-    for (const auto& pair : some) near_[pair.first].push_back(pair.second);
-    std::vector<std::pair<std::int32_t, std::int32_t>>().swap(some);
-  }
+  std::vector<std::int32_t> roots(n_units());
+  for (std::int32_t unit = 0; unit < n_units(); ++unit) roots[unit] = root(unit);
+  const Blocks blocks({n_units(), roots.data(), key_start, keys}, blocking.most, crew_);
+  return score_all(blocks.near(blocking, crew_));
 }
 
 // L(C + D) and the prior's term less those of each, in units, of others that nothing bars.
@@ -388,12 +248,12 @@ void Rounds::score(std::size_t worker, std::int32_t cluster,
   }
 }
 
-std::int64_t Rounds::score_near() {
+std::int64_t Rounds::score_all(std::vector<std::vector<std::int32_t>> near_of) {
   const std::int64_t units = n_units();
   std::vector<std::vector<Edge>> found(units);
   std::vector<std::int64_t> scored(crew_.workers(), 0);
   crew_.share(units, kAtOnce, [&](std::size_t worker, std::size_t x) {
-    auto& near = near_[x];
+    auto& near = near_of[x];
     if (near.empty()) return;
     std::sort(near.begin(), near.end());
     near.erase(std::unique(near.begin(), near.end()), near.end());
@@ -410,7 +270,6 @@ std::int64_t Rounds::score_near() {
       found[x].push_back({static_cast<std::int32_t>(others[k]), gains[k]});
     }
   });
-  std::vector<std::vector<std::int32_t>>().swap(near_);
   waiting_.clear();
   for (std::int32_t x = 0; x < units; ++x) {
     for (const Edge& edge : found[x]) {

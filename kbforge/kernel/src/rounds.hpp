@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "api.hpp"
+#include "blocks.hpp"
 #include "crew.hpp"
 #include "table.hpp"
 #include "wave.hpp"
@@ -20,13 +21,6 @@ namespace kbforge {
 
 // Units of a gain in one nat.
 constexpr double kGainUnits = 65536.0;
-
-// How clusters that share keys are compared.
-struct Blocking {
-  std::int64_t most;    // clusters of a key; one with more leads nowhere, unless no other key does
-  std::int32_t shared;  // keys in common, if any other cluster has that many
-  std::int32_t top;     // others, those with most keys in common
-};
 
 // What a group of fragments has that may keep it apart from others: values of the linking attribute,
 // and components of decisions.
@@ -103,9 +97,7 @@ class Rounds {
   void place(std::int32_t unit);
   bool together(const std::vector<std::int32_t>& alike);
   void note_marks(const kb_apart& apart);
-  void find_blocks(const std::int64_t* key_start, const std::int64_t* keys, std::int64_t most);
-  void find_near(const Blocking& blocking);
-  std::int64_t score_near();
+  std::int64_t score_all(std::vector<std::vector<std::int32_t>> near_of);
   void score(std::size_t worker, std::int32_t cluster, const std::vector<std::int64_t>& others,
              std::int32_t* gains);
   void find_best(const std::vector<std::int32_t>& clusters);
@@ -134,10 +126,6 @@ class Rounds {
   std::vector<std::pair<std::int32_t, std::int32_t>> compared_;
   std::vector<std::int32_t> waiting_;  // clusters whose best partner may have changed
   std::vector<std::uint8_t> mark_;
-  // blocks of clusters that share a key, and by cluster the blocks that it is in
-  std::vector<std::int64_t> block_start_, in_start_;
-  std::vector<std::int32_t> block_, in_;
-  std::vector<std::vector<std::int32_t>> near_;  // by cluster, later ones to compare it with
 };
 
 }  // namespace kbforge
