@@ -261,7 +261,7 @@ def read(context: typer.Context, path: str) -> Iterator[Fragment]:
 def read_all(context: typer.Context, path: str) -> Sequence[Fragment]:
     """As `read`, all at once."""
     from kbforge.cli import console
-    from kbforge.files.columns import read_columns
+    from kbforge.files.lines import read_columns
 
     limit = context.params.get("limit")
     return read_columns(path, limit, source_options(context), console.remark)

@@ -21,8 +21,8 @@ from kbforge.errors import (
     option,
     quoted,
 )
-from kbforge.files.columns import read_columns
 from kbforge.files.kinds import kind_of
+from kbforge.files.lines import read_columns
 from kbforge.fit.authority import Authority
 from kbforge.fit.choices import SOURCE, RunOptions
 from kbforge.jobs.tables import Records, fragments_from, pairs_of

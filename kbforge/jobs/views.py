@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kbforge.contracts import Entity, Provenance, View
 from kbforge.errors import NotFoundError, UsageError, option, quoted
-from kbforge.files.columns import read_columns
 from kbforge.files.kinds import kind_of
 from kbforge.kb import read
 from kbforge.kb.entities import MOST_ALTERNATIVES
@@ -155,5 +154,7 @@ def read_authority(path: str) -> Authority:
     if is_store(path) or (path != "-" and kind_of(path) == "entities"):
         found = Authority.of_entities(entities_of(path))
     else:
+        from kbforge.files.lines import read_columns  # the kernel takes time to import
+
         found = Authority.of_fragments(read_columns(path))
     return replace(found, name="standard input" if path == "-" else path)

@@ -66,7 +66,7 @@ def evaluations(program: Run, tmp_path: Path) -> Callable[..., int]:
     # without the floor that comes with an index, which leaves improbable particles out anyway
     job = (
         *("cluster", path, "--likelihood", "bigram", "-o", tmp_path / "kb.jsonl", "--json"),
-        *("--set", "clusterer.floor=0", "--alpha", 1000),
+        *("--set", "clusterer=split-smc", "--set", "clusterer.floor=0", "--alpha", 1000),
     )
     return lambda *more: int(program(*job, *more).json["model_evaluations"])
 

@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
-from kbforge.files.columns import Statements, read_columns, statements_of
+from kbforge.files.columns import Statements, statements_of
 from kbforge.files.fragments import located, read_fragments
+from kbforge.files.lines import read_columns
 from kbforge.kernel.binding import WORKERS
 from tests.hostile.damage import damaged
 from tests.jsonl import write_lines
@@ -180,7 +181,7 @@ def test_damaged_lines_are_read_alike(random):
 @pytest.mark.parametrize(("workers", "batch"), [(1, 1 << 23), (3, 1 << 23), (3, 1 << 19)])
 def test_many_chunks_are_read_alike(tmp_path, monkeypatch, workers, batch):
     monkeypatch.setenv(WORKERS, str(workers))
-    monkeypatch.setattr("kbforge.files.columns._BATCH", batch)
+    monkeypatch.setattr("kbforge.files.lines._BATCH", batch)
     content = people(12_000)
     assert len(content) > 7 * (1 << 18)  # chunks of columns.cpp
     unusual = b'{"entity_id": "e", "metadata": {"fragment_id": 7}, "properties": {"name": ["x"]}}\n'
@@ -275,7 +276,7 @@ def test_the_kernel_leaves_only_the_first_of_usual_lines(tmp_path, monkeypatch):
     path.write_bytes(people(500).replace(b': "p', ': "é\\u00e9😀'.encode()))
     expected = list(read_fragments(str(path)))
     monkeypatch.setattr(
-        "kbforge.files.columns.located", lambda *a: (left.append(x) or x for x in located(*a))
+        "kbforge.files.lines.located", lambda *a: (left.append(x) or x for x in located(*a))
     )
     assert list(read_columns(str(path))) == expected
     assert len(left) == 1

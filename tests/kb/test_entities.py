@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, Particle, Subproblem
-from kbforge.files.columns import FragmentColumns, read_columns, statements_of
+from kbforge.files.columns import FragmentColumns, statements_of
+from kbforge.files.lines import read_columns
 from kbforge.kb import entities as module
 from kbforge.kb.entities import (
     AttributeOrder,

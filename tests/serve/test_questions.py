@@ -155,7 +155,11 @@ def test_fragments_that_came_since_are_asked_about(path: str, asks: Any) -> None
         asks.answer(*pair(asked), None)
     twins = [Fragment(f"twin-{x.id}", x.properties) for x in PEOPLE[:40]]
     add_fragments(path, twins, RunOptions())
-    assert any(id.startswith("twin-") for id in pair(question(asks)))
+    asked_about = set[str]()
+    while (asked := asks.next()["question"]) is not None:
+        asked_about.update(pair(asked))
+        asks.answer(*pair(asked), None)
+    assert any(id.startswith("twin-") for id in asked_about)
 
 
 def test_a_pair_that_nobody_was_asked_about_can_be_decided(path: str, asks: Any) -> None:
