@@ -481,7 +481,7 @@ def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> 
 
 def _parts(
     context: typer.Context, fragments: str, test_on: str | None
-) -> tuple[list[Fragment], list[Fragment]]:
+) -> tuple[Sequence[Fragment], Sequence[Fragment]]:
     """Fragments to fit on, and others to test on."""
     from kbforge.fit.calibrate import halves, require_disjoint
 

@@ -391,7 +391,8 @@ def _calibrated(
         np.array([one.size + 1.0 for one in likely]).repeat(counts),
         np.zeros(n - 1, np.int64),
     )
-    alone = ReportedEntities(np.ones(n, np.int64), np.arange(n), *np.ones((2, n)), np.arange(n))
+    each, one = np.arange(n), np.ones(n)
+    alone = ReportedEntities(np.ones(n, np.int64), each, one, one, each)
     of_pairs = reading.of_pairs(ClusteringReport(told, alone), pairs)
     read = np.add.reduceat(of_pairs, np.cumsum(counts) - counts) / counts
     rest = [min(one.share, read.min()) for one in best[len(likely) :]]
