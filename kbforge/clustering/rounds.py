@@ -1,6 +1,6 @@
 """Clusters a whole file: best merges in rounds, then split SMC where they leave a doubt.
 
-1. Fragments are put in the order of their content, so that the order of the file does not matter.
+1. Fragments are taken in the order of their content, so that the order of the file does not matter.
    Those that certainly are one entity, because they state the same, are one unit.
 2. Clusters that share keys are compared. In a round each finds the partner with which a merge gains
    most, and clusters that are each other's best partner merge, until no merge gains (reciprocal
@@ -15,18 +15,16 @@ on the number of threads.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import weakref
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from ctypes import byref, c_double
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
 from kbforge.clustering.constraints import DecisionGraph
@@ -48,6 +46,7 @@ from kbforge.contracts import (
     Totals,
 )
 from kbforge.errors import LikelihoodError
+from kbforge.files.columns import FragmentColumns
 from kbforge.kernel import binding
 from kbforge.kernel.binding import MergingClusters, address, workers
 from kbforge.numerics import starts_of
@@ -103,6 +102,12 @@ def merges(spec: ModelSpec) -> bool:
 class Agglomeration:
     """The clusters of fragments, which merge in rounds.
 
+    Args:
+        fragments: to cluster.
+        spec: with what; it `merges`.
+        doubt: what is in doubt afterwards.
+        order: their places, in an order that does not depend on that of the file.
+
     Attributes:
         scored: pairs of clusters that were compared by their keys.
         log_posterior: of the clusters, unnormalised, nats.
@@ -111,32 +116,72 @@ class Agglomeration:
 
     """
 
-    def __init__(self, fragments: Sequence[Fragment], spec: ModelSpec, doubt: DoubtRules) -> None:
+    def __init__(
+        self, fragments: Sequence[Fragment], spec: ModelSpec, doubt: DoubtRules, order: IntArray
+    ) -> None:
         likelihood, index = spec.likelihood, spec.index
         assert isinstance(likelihood, ConjugateLikelihood), "see `merges`"
         assert index is not None, "see `merges`"
         self._fragments, self._spec, self._doubt, self._index = fragments, spec, doubt, index
-        self._table = likelihood.live_clusters()
-        assert isinstance(self._table, MergingClusters)
-        self._kernel = self._table.kernel
-        # places in the order of content
-        self._order = np.array(sorted(range(len(fragments)), key=_content(fragments)), np.int64)
-        held = [fragments[i] for i in self._order.tolist()]
-        sizes = DirichletProcess.of(spec).log_cluster(np.arange(1, len(held) + 2))
+        table = likelihood.live_clusters()
+        assert isinstance(table, MergingClusters)
+        self._table, self._kernel = table, table.kernel
+        self._order, n = np.ascontiguousarray(order, dtype=np.int64), len(fragments)
+        sizes = DirichletProcess.of(spec).log_cluster(np.arange(1, n + 2))
         prior = np.concatenate([[0.0], sizes])
-        records, bounds = _read(self._table, held), _bounds(held, spec.constraints)
+        records, keys = self._read()
+        bounds = self._bounds(spec.constraints)
         self._arrays = records, bounds  # the kernel reads them as long as it has the rounds
         self.handle: int = self._kernel.kb_rounds_new(
-            *(self._table.handle, len(held), *map(address, records)),
+            *(self._table.handle, n, *map(address, records)),
             None if bounds is None else byref(bounds.as_struct()),
             *(len(prior), address(prior), _LEAST, doubt.nats, workers()),
         )
         self._finalizer = weakref.finalize(self, self._kernel.kb_rounds_free, self.handle)
-        firsts = np.empty(len(held), np.int64)
+        firsts = np.empty(n, np.int64)
         self._n_clusters = self._kernel.kb_rounds_units(self.handle, address(firsts))
-        self._keys = keys_of(index, [held[i] for i in firsts[: self._n_clusters].tolist()])
+        self._keys = _chosen(*keys, firsts[: self._n_clusters])
         self.scored, self.in_doubt = 0, 0
         self.log_posterior, self.cut = -np.inf, 0.0
+
+    def _in_order(self) -> Iterator[list[Fragment]]:
+        """The fragments in order, some at a time, as those of a file are made when asked for."""
+        for begin in range(0, len(self._order), _AT_ONCE):
+            places = self._order[begin : begin + _AT_ONCE]
+            if isinstance(self._fragments, FragmentColumns):
+                ascending = np.argsort(places)
+                some = self._fragments.some(places[ascending])
+                yield [some[k] for k in np.argsort(ascending).tolist()]
+            else:
+                yield [self._fragments[place] for place in places.tolist()]
+
+    def _read(self) -> tuple[tuple[NDArray[Any], ...], tuple[IntArray, IntArray]]:
+        """Starts, attributes and values of the fragments, which the table is told; their keys."""
+        encoded, keys = [], []
+        for some in self._in_order():
+            of_some = self._table.read(some)
+            self._table.tell(of_some)
+            encoded.append(of_some)
+            keys.append(keys_of(self._index, some))
+        numbers = np.zeros(0, np.int32)
+        attributes = np.concatenate([numbers, *(one.attributes for one in encoded)])
+        values = np.concatenate([numbers, *(one.values for one in encoded)])
+        return (_laid([one.starts for one in encoded]), attributes, values), _joined(keys)
+
+    def _bounds(self, constraints: Constraints) -> _Bounds | None:
+        """What keeps fragments apart, in order."""
+        if not constraints:
+            return None
+        graph = DecisionGraph(constraints.decisions)
+        number = {name: k for k, name in enumerate(graph.members)}
+        known: dict[str, int] = {}
+        values, component = [], []
+        for fragment in chain.from_iterable(self._in_order()):
+            stated = constraints.stated(fragment)
+            values.append([known.setdefault(value, len(known)) for value in stated])
+            component.append(number.get(graph.component.get(fragment.id, ""), -1))
+        apart = [[number[other] for other in graph.apart.get(name, ())] for name in number]
+        return _Bounds(np.array(component, np.int64), *_flat(values), *_flat(apart))
 
     def run(self) -> Iterator[int]:
         """Compare and merge until no merge gains; gives the number of clusters after each round.
@@ -224,7 +269,8 @@ class Agglomeration:
 
     def _postings(self, found: _Columns) -> dict[int, KeyFamilies]:
         """The families that keys lead to: of the clusters that hold a fragment with the key."""
-        starts, keys = keys_of(self._index, self._fragments)
+        joined = _joined([keys_of(self._index, some) for some in self._in_order()])
+        starts, keys = _chosen(*joined, np.argsort(self._order))
         firsts = found.members[starts_of(found.lengths)[:-1]]
         held = np.stack([found.members, np.repeat(firsts, found.lengths)])
         held = np.unique(held, axis=1)  # of a fragment and a family
@@ -264,28 +310,22 @@ def _pages(found: _Columns) -> Iterator[SubproblemData]:
         )
 
 
-def _content(fragments: Sequence[Fragment]) -> Any:
-    """The key of a fragment's place in the order of content."""
-    keys = [
-        hashlib.blake2b(orjson.dumps(dict(f.properties), option=orjson.OPT_SORT_KEYS)).digest()[:8]
-        + f.id.encode()
-        for f in fragments
-    ]
-    return keys.__getitem__
+def _laid(parts: Sequence[IntArray]) -> IntArray:
+    """Where things begin, and the end, by where those of each part begin."""
+    return starts_of(np.concatenate([np.zeros(0, np.int64), *map(np.diff, parts)]))
 
 
-def _read(table: MergingClusters, fragments: Sequence[Fragment]) -> tuple[NDArray[Any], ...]:
-    """Starts, attributes and values of the fragments, which the table has been told of."""
-    sizes, attributes, values = [], [], []
-    for begin in range(0, len(fragments), _AT_ONCE):
-        encoded = table.read(fragments[begin : begin + _AT_ONCE])
-        table.tell(encoded)
-        sizes.append(np.diff(encoded.starts))
-        attributes.append(encoded.attributes)
-        values.append(encoded.values)
-    starts = starts_of(np.concatenate([np.zeros(0, np.int64), *sizes]))
-    nothing = np.zeros(0, np.int32)
-    return starts, np.concatenate([nothing, *attributes]), np.concatenate([nothing, *values])
+def _joined(parts: Sequence[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
+    """Keys of fragments, and where those of each begin, by parts."""
+    keys = np.concatenate([np.zeros(0, np.int64), *(keys for _, keys in parts)])
+    return _laid([starts for starts, _ in parts]), keys
+
+
+def _chosen(starts: IntArray, keys: IntArray, places: IntArray) -> tuple[IntArray, IntArray]:
+    """The keys at some places, and where those of each begin."""
+    sizes = np.diff(starts)[places]
+    at = np.arange(int(sizes.sum())) - np.repeat(starts_of(sizes)[:-1], sizes)
+    return starts_of(sizes), keys[np.repeat(starts[places], sizes) + at]
 
 
 class _Bounds(NamedTuple):
@@ -300,20 +340,6 @@ class _Bounds(NamedTuple):
     def as_struct(self) -> binding.CApart:
         columns = [address(column) for column in self]
         return binding.CApart(*columns[:3], len(self.apart_start) - 1, *columns[3:])
-
-
-def _bounds(fragments: Sequence[Fragment], constraints: Constraints) -> _Bounds | None:
-    if not constraints:
-        return None
-    graph = DecisionGraph(constraints.decisions)
-    number = {name: k for k, name in enumerate(graph.members)}
-    known: dict[str, int] = {}
-    values = [
-        [known.setdefault(value, len(known)) for value in constraints.stated(f)] for f in fragments
-    ]
-    apart = [[number[other] for other in graph.apart.get(name, ())] for name in number]
-    component = [number.get(graph.component.get(f.id, ""), -1) for f in fragments]
-    return _Bounds(np.array(component, np.int64), *_flat(values), *_flat(apart))
 
 
 def _flat(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:

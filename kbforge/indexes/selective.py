@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, Fragment, IntArray, LearnedState
 from kbforge.errors import UsageError, quoted, require_least
+from kbforge.files.columns import ids_of
 from kbforge.indexes.hashed import HashedIndex
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address, kernel_library
@@ -439,6 +440,18 @@ def digests_of_contents(fragments: Sequence[Fragment]) -> IntArray:
         rows = [b"{" + b",".join(pieces[begin:end]) + b"}" for begin, end in pairwise(ends)]
         out[first : first + _AT_ONCE] = digests_of_bytes(rows)
     return out
+
+
+def by_content(fragments: Sequence[Fragment]) -> IntArray:
+    """Places by the hashes of contents, and of the same content by id: the same in any order."""
+    digests, ids = digests_of_contents(fragments), ids_of(fragments)
+    order = np.argsort(digests, kind="stable")
+    new = np.ones(len(order) + 1, np.bool_)
+    new[1:-1] = digests[order][1:] != digests[order][:-1]
+    for begin, end in pairwise(np.flatnonzero(new).tolist()):
+        if end - begin > 1:
+            order[begin:end] = sorted(order[begin:end].tolist(), key=ids.__getitem__)
+    return order
 
 
 def neighbourhoods(

@@ -25,6 +25,7 @@ from kbforge.contracts import (
     Posterior,
     Progress,
 )
+from kbforge.indexes.selective import by_content
 from kbforge.kernel.binding import WORKERS
 from kbforge.testing.clusterer import check_partition
 from kbforge_plugins.clusterers.batch import Batch
@@ -96,7 +97,7 @@ def distinct(items: Sequence[Fragment]) -> list[Fragment]:
 def test_rounds_are_those_of_plain_sets(seed: int, n: int, exponent: float) -> None:
     items = distinct(some_records(seed, n))
     spec = spec_of(attributes(items), exponent=exponent)
-    run = Agglomeration(items, spec, DoubtRules())
+    run = Agglomeration(items, spec, DoubtRules(), by_content(items))
     list(run.run())
     assert found(run.without_doubt(), items) == merged_in_rounds(items, spec)
 
@@ -117,7 +118,7 @@ def test_probabilities_of_pairs_are_those_of_enumeration(seed: int, n: int, mode
         for group in grouping:
             exact[np.ix_(group, group)] += math.exp(weight - total)
     doubt = DoubtRules(particles=2000, floor=1e-9, nats=12.0)
-    run = Agglomeration(items, spec, doubt)
+    run = Agglomeration(items, spec, doubt, by_content(items))
     list(run.run())
     assert pairs_of(run.posterior(), n) == pytest.approx(exact, abs=0.01)
     # with the defaults, contracted where it is certain
@@ -210,8 +211,8 @@ def test_constraints_are_honoured(seed: int, n: int, data: st.DataObject) -> Non
 def test_a_bound_on_subproblems_cuts_and_says_so() -> None:
     items = some_records(3, 60)
     spec = spec_of(attributes(items))
-    free = Agglomeration(items, spec, DoubtRules(nats=9.0))
-    tight = Agglomeration(items, spec, DoubtRules(nats=9.0, most=3))
+    free = Agglomeration(items, spec, DoubtRules(nats=9.0), by_content(items))
+    tight = Agglomeration(items, spec, DoubtRules(nats=9.0, most=3), by_content(items))
     for run in (free, tight):
         list(run.run())
         check_partition(run.posterior(), len(items))

@@ -20,6 +20,7 @@ from kbforge.contracts import (
 )
 from kbforge.contracts.clusterer import Rounds
 from kbforge.errors import UsageError, require_least
+from kbforge.indexes.selective import by_content
 from kbforge_plugins.clusterers.sequential import SplitSmc
 
 
@@ -62,7 +63,7 @@ class Batch(SplitSmc):
         """Merge in rounds, and run split SMC on what is in doubt."""
         if not merges(spec):
             return super().cluster(fragments, spec, rng, on_step)
-        run = Agglomeration(fragments, spec, self._doubt)
+        run = Agglomeration(fragments, spec, self._doubt, by_content(fragments))
         try:
             _follow(run, len(fragments), on_step)
             if spec.constraints.link is None:
@@ -84,7 +85,7 @@ class Batch(SplitSmc):
         """See `OnlineClusterer.begun`."""
         if not merges(spec):
             return None
-        run = Agglomeration(fragments, spec, self._doubt)
+        run = Agglomeration(fragments, spec, self._doubt, by_content(fragments))
         _follow(run, len(fragments), on_step)
         return run.snapshot(self.rules, rng)
 
