@@ -41,15 +41,16 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from kbforge.contracts import IntArray, LearnedState
+from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import ConjugateLikelihood, Features, FloatArray
 from kbforge.errors import ModelError, UsageError, listed, quoted
 from kbforge.files.columns import statements_of
+from kbforge.files.fragments import DigestSet
 from kbforge.indexes.hashed import gram_counts
 from kbforge.indexes.ngrams import Ngrams
 from kbforge.models.bundle import KeptReader, read_bundle
-from kbforge.texts import END, START, digests_of, normalised
+from kbforge.texts import END, START, normalised
 from kbforge_lm.likelihoods.counts import DirichletRows, RowClusters, RowCounts
 
 COUNTS_FILE = "counts.json"
@@ -78,9 +79,7 @@ class NgramCounts:
 
     order: int
     by_attribute: dict[str, Counter[str]]
-    _seen: IntArray = field(  # digests, ascending
-        default_factory=lambda: np.zeros(0, np.int64), init=False, repr=False, compare=False
-    )
+    _seen: DigestSet = field(default_factory=DigestSet, init=False, repr=False, compare=False)
 
     @classmethod
     def empty(cls, order: int, attributes: Iterable[str]) -> NgramCounts:
@@ -97,12 +96,11 @@ class NgramCounts:
         said = statements_of(fragments)
         values = dict(zip(said.attributes, said.texts, strict=True))
         for attribute, counter in self.by_attribute.items():
-            texts = list(map(normalised, values.get(attribute, ())))
-            digests = digests_of(f"{attribute}\0{text}" for text in texts)
-            first = np.unique(digests, return_index=True)[1]
-            first = np.sort(first[~np.isin(digests[first], self._seen)])
-            self._seen = np.union1d(self._seen, digests[first])
-            new = (texts[k] for k in first.tolist())
+            new = (
+                text
+                for text in map(normalised, values.get(attribute, ()))
+                if self._seen.add(f"{attribute}\0{text}".encode())
+            )
             while some := list(islice(new, _AT_ONCE)):
                 counter.update(ngrams_of_all(some, self.order))
 
