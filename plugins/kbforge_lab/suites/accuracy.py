@@ -347,9 +347,9 @@ class Accuracy(Suite):
     def _methods(self, seconds: float) -> Iterable[Method]:
         for simple in _SIMPLE:
             yield Method(simple, baseline=simple)
-        yield Method(_DEFAULT, "split-smc")
+        yield Method(_DEFAULT, "batch")
         for name in self._likelihoods:
-            yield Method(name, "split-smc", likelihood=Model(name))
+            yield Method(name, "batch", likelihood=Model(name))
         for name in self._likelihoods:
             if alphas := self._alphas or _GRIDS.get(name, ()):
                 best = Method(f"best alpha: {name}", "greedy", likelihood=Model(name))
