@@ -31,6 +31,7 @@ from kbforge.testing.clusterer import check_partition
 from kbforge_plugins.clusterers.batch import Batch
 from tests.clustering.exact import log_sum_exp, partitions
 from tests.clustering.test_exactness import attributes, bigram, records
+from tests.installed import BIGRAM
 from tests.profile import examples
 
 ALPHA = 2.0
@@ -102,7 +103,7 @@ def test_rounds_are_those_of_plain_sets(seed: int, n: int, exponent: float) -> N
     assert found(run.without_doubt(), items) == merged_in_rounds(items, spec)
 
 
-@given(st.integers(0, 10_000), st.integers(2, 7), st.sampled_from(["attributes", "bigram"]))
+@given(st.integers(0, 10_000), st.integers(2, 7), st.sampled_from(["attributes", *BIGRAM]))
 @examples(25)
 def test_probabilities_of_pairs_are_those_of_enumeration(seed: int, n: int, model: str) -> None:
     items = some_records(seed, n)

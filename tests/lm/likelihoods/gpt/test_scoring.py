@@ -120,6 +120,7 @@ def test_what_is_known_is_not_read_again(model):
 def test_the_memory_of_what_was_read_is_bounded(fragments, model):
     sequences = tokens_of(model, random_sets(fragments, 200))
     most = 4 << 20
+    gc.collect()  # of what other tests left
     before = torch_bytes()
     scorer = SequenceScorer(model, CPU, "fp32", memory_bytes=most)
     for tokens in sequences:
