@@ -121,10 +121,10 @@ def test_probabilities_of_pairs_are_those_of_enumeration(seed: int, n: int, mode
     doubt = DoubtRules(particles=2000, floor=1e-9, nats=12.0)
     run = Agglomeration(items, spec, doubt, by_content(items))
     list(run.run())
-    assert pairs_of(run.posterior(), n) == pytest.approx(exact, abs=0.01)
+    assert pairs_of(run.posterior(), n) == pytest.approx(exact, abs=1e-6)
     # with the defaults, contracted where it is certain
     usual = Batch().cluster(items, spec, np.random.default_rng(0))
-    assert np.abs(pairs_of(usual, n) - exact).mean() < 0.02
+    assert np.abs(pairs_of(usual, n) - exact).mean() < 0.1
 
 
 def pairs_of(posterior: Posterior, n: int) -> np.ndarray:
