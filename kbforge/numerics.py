@@ -128,6 +128,12 @@ def members_of(clusters: Sequence[Cluster]) -> tuple[IntArray, IntArray]:
     return sizes, np.fromiter(chain.from_iterable(clusters), np.int64, int(sizes.sum()))
 
 
+def end_to_end(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
+    """Where each list begins, and the end, shape [lists + 1], and all numbers."""
+    starts = starts_of([len(numbers) for numbers in lists])
+    return starts, np.fromiter(chain.from_iterable(lists), np.int64, int(starts[-1]))
+
+
 def spread(starts: IntArray, runs: IntArray) -> tuple[IntArray, IntArray]:
     """The entries of some runs, end to end: their places, and the position of the run in `runs`."""
     first = starts[runs]

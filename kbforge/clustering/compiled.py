@@ -6,7 +6,7 @@ import math
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_double, c_int64, memmove
-from itertools import accumulate, chain, islice
+from itertools import chain, islice
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
@@ -28,7 +28,7 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
 from kbforge.kernel.binding import NOT_TOLD, EncodedFragments, KernelClusters, address, workers
-from kbforge.numerics import on_grid
+from kbforge.numerics import end_to_end, on_grid
 
 _FIRST_SIZES = 1024
 
@@ -262,7 +262,7 @@ class CompiledRun:
         if apart is None:
             self._kernel.kb_bind(self.handle, -1, None, None)
             return
-        starts, others = _columns(apart)
+        starts, others = end_to_end(apart)
         self._kernel.kb_bind(self.handle, len(apart), address(starts), address(others))
 
     def tag(self, tags: Mapping[int, tuple[int, Sequence[int]]]) -> None:
@@ -270,7 +270,7 @@ class CompiledRun:
         if tags:
             told = np.array(list(tags), dtype=np.int64)
             of = np.array([component for component, _ in tags.values()], dtype=np.int64)
-            starts, flat = _columns([values for _, values in tags.values()])
+            starts, flat = end_to_end([values for _, values in tags.values()])
             self._kernel.kb_tag(self.handle, len(told), *map(address, (told, of, starts, flat)))
 
     def tag_clusters(self) -> None:
@@ -623,9 +623,3 @@ def _heaviest(clusters: IntArray, particles: IntArray, rows: IntArray, cells: In
 def _ends(lengths: IntArray) -> IntArray:
     """Where parts of these lengths begin, and where the last part ends, shape [parts + 1]."""
     return np.concatenate([[0], np.cumsum(lengths)])
-
-
-def _columns(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
-    """Where each list begins, and the end, shape [lists + 1], and all numbers."""
-    starts = np.fromiter(accumulate(map(len, lists), initial=0), np.int64, len(lists) + 1)
-    return starts, np.fromiter(chain.from_iterable(lists), np.int64, int(starts[-1]))

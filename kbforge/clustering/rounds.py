@@ -49,7 +49,7 @@ from kbforge.errors import LikelihoodError
 from kbforge.files.columns import FragmentColumns
 from kbforge.kernel import binding
 from kbforge.kernel.binding import MergingClusters, address, workers
-from kbforge.numerics import starts_of
+from kbforge.numerics import end_to_end, spread, starts_of
 
 _LEAST = -10.0
 """Pairs of clusters whose merge would lose more nats are left out."""
@@ -181,7 +181,7 @@ class Agglomeration:
             values.append([known.setdefault(value, len(known)) for value in stated])
             component.append(number.get(graph.component.get(fragment.id, ""), -1))
         apart = [[number[other] for other in graph.apart.get(name, ())] for name in number]
-        return _Bounds(np.array(component, np.int64), *_flat(values), *_flat(apart))
+        return _Bounds(np.array(component, np.int64), *end_to_end(values), *end_to_end(apart))
 
     def run(self) -> Iterator[int]:
         """Compare and merge until no merge gains; gives the number of clusters after each round.
@@ -204,13 +204,6 @@ class Agglomeration:
                 if not math.isfinite(total.value):
                     raise LikelihoodError("the likelihood of a cluster is not finite")
                 yield self._n_clusters
-
-    def labels(self) -> IntArray:
-        """The number of each fragment's cluster, by place, shape [n]."""
-        out, labels = np.empty((2, len(self._order)), np.int64)
-        self._kernel.kb_rounds_labels(self.handle, address(labels))
-        out[self._order] = labels
-        return out
 
     def posterior(self) -> Posterior:
         """The clusters of the rounds, and split SMC where they are in doubt."""
@@ -274,9 +267,8 @@ class Agglomeration:
         firsts = found.members[starts_of(found.lengths)[:-1]]
         held = np.stack([found.members, np.repeat(firsts, found.lengths)])
         held = np.unique(held, axis=1)  # of a fragment and a family
-        sizes = np.diff(starts)[held[0]]
-        at = np.arange(int(sizes.sum())) - np.repeat(starts_of(sizes)[:-1], sizes)
-        pairs = keys[np.repeat(starts[held[0]], sizes) + at], np.repeat(held[1], sizes)
+        at, number = spread(starts, held[0])
+        pairs = keys[at], held[1][number]
         order = np.lexsort(pairs[::-1])
         key, family = (one[order] for one in pairs)
         new = np.ones(len(key), np.bool_)
@@ -323,9 +315,7 @@ def _joined(parts: Sequence[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntAr
 
 def _chosen(starts: IntArray, keys: IntArray, places: IntArray) -> tuple[IntArray, IntArray]:
     """The keys at some places, and where those of each begin."""
-    sizes = np.diff(starts)[places]
-    at = np.arange(int(sizes.sum())) - np.repeat(starts_of(sizes)[:-1], sizes)
-    return starts_of(sizes), keys[np.repeat(starts[places], sizes) + at]
+    return starts_of(np.diff(starts)[places]), keys[spread(starts, places)[0]]
 
 
 class _Bounds(NamedTuple):
@@ -340,8 +330,3 @@ class _Bounds(NamedTuple):
     def as_struct(self) -> binding.CApart:
         columns = [address(column) for column in self]
         return binding.CApart(*columns[:3], len(self.apart_start) - 1, *columns[3:])
-
-
-def _flat(lists: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
-    starts = starts_of(np.array([len(some) for some in lists], np.int64))
-    return starts, np.array([one for some in lists for one in some], np.int64)

@@ -37,7 +37,7 @@ from kbforge.indexes.hashed import HashedIndex
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.bundle import KeptReader
-from kbforge.numerics import spread, starts_of
+from kbforge.numerics import end_to_end, spread, starts_of
 from kbforge.texts import LARGEST, Places, digests_of, digests_of_bytes, nowhere
 from kbforge.texts.features import ValueFeatures, features_of_each
 from kbforge.texts.kinds import (
@@ -105,7 +105,7 @@ class CompiledKeys:
                 values.append(number)
         if new:
             self._tell(new)
-        arrays = starts_of([*map(len, stated)]), np.array(values, dtype=np.int64), *_flat(more)
+        arrays = starts_of([*map(len, stated)]), np.array(values, dtype=np.int64), *end_to_end(more)
         starts, keys = POINTER(c_int64)(), POINTER(c_int64)()
         n = self._kernel.kb_keys_of(
             self._handle, len(stated), *map(address, arrays), byref(starts), byref(keys)
@@ -161,12 +161,6 @@ def _in_order(
     """Where the keys of each value begin, and all keys, in an order of the values of all parts."""
     begins = starts_of(np.concatenate([np.diff(of) for of in starts]))
     return starts_of(np.diff(begins)[order]), np.concatenate(keys)[spread(begins, order)[0]]
-
-
-def _flat(parts: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
-    """Where each part begins, and all parts end to end."""
-    starts = starts_of([len(part) for part in parts])
-    return starts, np.fromiter(chain.from_iterable(parts), np.int64, int(starts[-1]))
 
 
 _PAIRED: Mapping[Kind, str] = {

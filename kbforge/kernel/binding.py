@@ -231,7 +231,6 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_rounds_units": (c_int64, (c_void_p, c_void_p)),
     "kb_rounds_connect": (c_int64, (*3 * (c_void_p,), c_int64, c_int32, c_int32)),
     "kb_rounds_merge": (c_int64, (c_void_p, c_void_p)),
-    "kb_rounds_labels": (None, (c_void_p, c_void_p)),
     "kb_local_new": (
         c_void_p,
         (c_void_p, c_int32, c_double, c_double, c_int64, c_void_p, POINTER(CPages), c_void_p),

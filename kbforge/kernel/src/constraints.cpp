@@ -6,8 +6,6 @@
 
 namespace kbforge {
 
-namespace {
-
 bool meet(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
   if (a.size() > b.size()) return meet(b, a);
   return std::any_of(a.begin(), a.end(), [&b](std::int32_t one) {
@@ -22,8 +20,6 @@ void unite(std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
   std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
   a.swap(both);
 }
-
-}  // namespace
 
 void Constraints::bind(std::int64_t components, const std::int64_t* apart_start,
                        const std::int64_t* apart) {

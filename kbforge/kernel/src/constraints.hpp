@@ -11,6 +11,10 @@
 
 namespace kbforge {
 
+// Whether two ascending lists share a number; and let the first one have those of the second, too.
+bool meet(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b);
+void unite(std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b);
+
 class Constraints {
  public:
   // The clusters that a fragment is compared with.

@@ -464,16 +464,6 @@ KB_API std::int64_t kb_rounds_merge(Rounds* rounds, double* log_posterior) {
   return made;
 }
 
-// The first fragment of each fragment's cluster.
-KB_API void kb_rounds_labels(Rounds* rounds, std::int64_t* out) {
-  for (std::int32_t unit = 0; unit < rounds->n_units(); ++unit) {
-    const std::int64_t first = rounds->unit_start()[rounds->root(unit)];
-    for (std::int64_t k = rounds->unit_start()[unit]; k < rounds->unit_start()[unit + 1]; ++k) {
-      out[rounds->unit_fragments()[k]] = rounds->unit_fragments()[first];
-    }
-  }
-}
-
 // The posterior where the rounds leave a doubt. The result belongs to the caller.
 KB_API kbforge::Local* kb_local_new(Rounds* rounds, std::int32_t particles, double log_floor,
                                     double doubt, std::int64_t most, const std::int64_t* places,

@@ -35,19 +35,6 @@ bool same(const Record& x, const Record& y) {
          std::equal(x.values, x.values + x.n, y.values);
 }
 
-bool meet(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
-  if (a.size() > b.size()) return meet(b, a);
-  return std::any_of(a.begin(), a.end(), [&b](std::int32_t one) {
-    return std::binary_search(b.begin(), b.end(), one);
-  });
-}
-
-void unite(std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
-  std::vector<std::int32_t> both;
-  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
-  a.swap(both);
-}
-
 // Equal gains are ordered by lot: if all clusters that state the same preferred one of them, two of
 // them would merge in a round.
 std::uint64_t lot(std::int32_t x, std::int32_t y) {

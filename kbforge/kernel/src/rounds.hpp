@@ -13,6 +13,7 @@
 
 #include "api.hpp"
 #include "blocks.hpp"
+#include "constraints.hpp"
 #include "crew.hpp"
 #include "table.hpp"
 #include "wave.hpp"
