@@ -275,6 +275,7 @@ _OFFLINE_COLUMNS = (
 _ENOUGH = 3  # fragments or rounds are enough to measure a speed
 _SECONDS_TO_TELL = 10.0
 _LONG = 120.0  # seconds left that are worth a note
+_SAME_SIGNAL = 0.5  # seconds within which a repeated signal counts once
 
 
 @contextlib.contextmanager
@@ -285,17 +286,21 @@ def stoppable() -> Iterator[Callable[[], None]]:
     """
     from kbforge.contracts import Interrupted
 
-    stopped = stepping = False
+    stepping = False
+    stopped = math.inf  # when the first signal came
 
     def stop() -> None:
         nonlocal stopped
-        if stopped or not stepping:  # a second Ctrl-C does not wait for the step
+        now = time.monotonic()
+        # a second Ctrl-C does not wait for the step; one that follows at once is the first one,
+        # passed on by a shell or a launcher as well
+        if not stepping or now - stopped > _SAME_SIGNAL:
             raise KeyboardInterrupt
-        stopped = True
+        stopped = min(stopped, now)
 
     def check() -> None:
         nonlocal stepping
-        if stopped:
+        if stopped < math.inf:
             raise Interrupted
         stepping = True
 

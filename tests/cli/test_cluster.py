@@ -301,8 +301,12 @@ def test_control_c_before_the_first_step_ends_at_once() -> None:
     with stoppable() as check:
         check()
         signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # passed on by a launcher as well
         with pytest.raises(Interrupted):
             check()
+        time.sleep(0.6)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_choosing_counts_and_the_parts_add_up(program: Run, tmp_path: Path) -> None:
