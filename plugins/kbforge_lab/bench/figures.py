@@ -300,21 +300,26 @@ def ablation_setting(rows: Iterable[Row]) -> str:
 
 
 @look()
-def seconds_by_size(curves: Mapping[str, Sequence[tuple[int, float]]]) -> Figure | None:
-    """Seconds from file to result against fragments, both logarithmic."""
+def costs_by_size(
+    curves: Mapping[str, Sequence[tuple[int, float, float]]],
+) -> Figure | None:
+    """Seconds from file to result, and the peak in MiB, against records; all logarithmic."""
     shown = {name: sorted(points) for name, points in curves.items() if points}
     if not shown:
         return None
-    figure = new_figure(*_CURVES)
-    axes = figure.subplots()
-    for place, (name, points) in enumerate(shown.items()):
-        colour = PALETTE[place % len(PALETTE)]
-        axes.plot(*zip(*points, strict=True), "o-", ms=4, lw=1.3, label=name, color=colour)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("fragments")
-    axes.set_ylabel("seconds from file to result")
-    axes.legend()
+    figure = new_figure(WIDTH, HEIGHT / 1.7)
+    seconds, memory = figure.subplots(1, 2)
+    panels = {"seconds from file to result": seconds, "peak of memory (MiB)": memory}
+    for part, (label, axes) in enumerate(panels.items(), 1):
+        for place, (name, points) in enumerate(shown.items()):
+            ys = [point[part] for point in points]
+            style: Mapping[str, Any] = {"ms": 4, "lw": 1.3, "color": PALETTE[place % len(PALETTE)]}
+            axes.plot([point[0] for point in points], ys, "o-", label=name, **style)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("records")
+        axes.set_ylabel(label)
+    finish(figure, panels, "")
     return figure
 
 

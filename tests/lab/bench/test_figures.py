@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kbforge_lab.bench import figures
-from kbforge_lab.bench.figures import log_posterior_by_seconds, seconds_by_size
+from kbforge_lab.bench.figures import costs_by_size, log_posterior_by_seconds
 from kbforge_lab.bench.report import draw
 from kbforge_lab.bench.results import Row
 from kbforge_lab.suites import data
@@ -76,7 +76,7 @@ def test_without_rows_there_is_no_figure():
     assert figures.metric_by_particles([r for r in ROWS if r.particles == 10], TABLE) is None
     assert figures.metric_by_observations([], TABLE, "Split SMC") is None
     assert figures.surrogate_ablation([r for r in ROWS if not r.surrogate], TABLE) is None
-    assert seconds_by_size({"none": []}) is None
+    assert costs_by_size({"none": []}) is None
     assert log_posterior_by_seconds([row(GREEDY)], TABLE) is None
 
 
@@ -222,16 +222,17 @@ def test_points_that_share_no_order_are_drawn_and_said_to_differ():
     }
 
 
-# Seconds by size: every curve, in order, on logarithmic axes.
+# Costs by size: every curve, in order, on logarithmic axes.
 
 
-def test_every_program_has_its_curve_in_order_of_size():
-    figure = seconds_by_size({"one": [(100, 2.0), (10, 1.0)], "none": [], "other": [(10, 5.0)]})
-    (axes,) = figure.axes
-    assert [line.get_label() for line in axes.lines] == ["one", "other"]
-    assert np.asarray(axes.lines[0].get_xdata()).tolist() == [10, 100]
-    assert np.asarray(axes.lines[0].get_ydata()).tolist() == [1.0, 2.0]
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+def test_every_program_has_its_curves_in_order_of_size():
+    points = {"one": [(100, 2.0, 80.0), (10, 1.0, 60.0)], "none": [], "other": [(10, 5.0, 7.0)]}
+    figure = costs_by_size(points)
+    for axes, ys in zip(figure.axes, ([1.0, 2.0], [60.0, 80.0]), strict=True):
+        assert [line.get_label() for line in axes.lines] == ["one", "other"]
+        assert np.asarray(axes.lines[0].get_xdata()).tolist() == [10, 100]
+        assert np.asarray(axes.lines[0].get_ydata()).tolist() == ys
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
 
 
 # Metrics by M, from the surrogate alone to no surrogate at all.
