@@ -142,6 +142,14 @@ def spread(starts: IntArray, runs: IntArray) -> tuple[IntArray, IntArray]:
     return np.arange(len(number)) + (first - starts_of(sizes)[:-1])[number], number
 
 
+def by_first(numbers: NDArray[Any], most: int) -> IntArray:
+    """The different numbers, from 0 and below `most`, in the order of their first occurrence."""
+    n = len(numbers)
+    first = np.full(most, n)
+    first[numbers[::-1]] = np.arange(n - 1, -1, -1)
+    return np.argsort(first, kind="stable")[: np.count_nonzero(first < n)]
+
+
 def at_numbers(
     numbers: NDArray[Any], values: NDArray[Any], wanted: NDArray[Any], missing: float
 ) -> NDArray[Any]:

@@ -21,11 +21,10 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from ctypes import byref, c_double
 from dataclasses import dataclass
-from itertools import chain, pairwise
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbforge.clustering.constraints import DecisionGraph
 from kbforge.clustering.rules import DirichletProcess, Rules
@@ -46,7 +45,7 @@ from kbforge.contracts import (
     Totals,
 )
 from kbforge.errors import LikelihoodError
-from kbforge.files.columns import FragmentColumns
+from kbforge.files.columns import Taken
 from kbforge.kernel import binding
 from kbforge.kernel.binding import MergingClusters, address, workers
 from kbforge.numerics import end_to_end, spread, starts_of
@@ -56,7 +55,6 @@ _LEAST = -10.0
 _MOST_SHARING = 60
 """A key that more units share leads nowhere, unless a unit has no other."""
 _TOP = 32  # clusters that one is compared with, if the index does not say
-_AT_ONCE = 1 << 14  # fragments read at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,51 +120,28 @@ class Agglomeration:
         likelihood, index = spec.likelihood, spec.index
         assert isinstance(likelihood, ConjugateLikelihood), "see `merges`"
         assert index is not None, "see `merges`"
-        self._fragments, self._spec, self._doubt, self._index = fragments, spec, doubt, index
+        self._spec, self._doubt, self._index = spec, doubt, index
         table = likelihood.live_clusters()
         assert isinstance(table, MergingClusters)
         self._table, self._kernel = table, table.kernel
         self._order, n = np.ascontiguousarray(order, dtype=np.int64), len(fragments)
+        self._fragments = Taken(fragments, self._order)
         sizes = DirichletProcess.of(spec).log_cluster(np.arange(1, n + 2))
         prior = np.concatenate([[0.0], sizes])
-        records, keys = self._read()
-        bounds = self._bounds(spec.constraints)
-        self._arrays = records, bounds  # the kernel reads them as long as it has the rounds
+        encoded, bounds = table.read_all(self._fragments), self._bounds(spec.constraints)
+        self._arrays = encoded, bounds  # the kernel reads them as long as it has the rounds
         self.handle: int = self._kernel.kb_rounds_new(
-            *(self._table.handle, n, *map(address, records)),
+            *(self._table.handle, n, address(encoded.starts)),
+            *(address(encoded.attributes), address(encoded.values)),
             None if bounds is None else byref(bounds.as_struct()),
             *(len(prior), address(prior), _LEAST, doubt.nats, workers()),
         )
         self._finalizer = weakref.finalize(self, self._kernel.kb_rounds_free, self.handle)
         firsts = np.empty(n, np.int64)
         self._n_clusters = self._kernel.kb_rounds_units(self.handle, address(firsts))
-        self._keys = _chosen(*keys, firsts[: self._n_clusters])
+        self._keys = keys_of(index, Taken(fragments, self._order[firsts[: self._n_clusters]]))
         self.scored, self.in_doubt = 0, 0
         self.log_posterior, self.cut = -np.inf, 0.0
-
-    def _in_order(self) -> Iterator[list[Fragment]]:
-        """The fragments in order, some at a time, as those of a file are made when asked for."""
-        for begin in range(0, len(self._order), _AT_ONCE):
-            places = self._order[begin : begin + _AT_ONCE]
-            if isinstance(self._fragments, FragmentColumns):
-                ascending = np.argsort(places)
-                some = self._fragments.some(places[ascending])
-                yield [some[k] for k in np.argsort(ascending).tolist()]
-            else:
-                yield [self._fragments[place] for place in places.tolist()]
-
-    def _read(self) -> tuple[tuple[NDArray[Any], ...], tuple[IntArray, IntArray]]:
-        """Starts, attributes and values of the fragments, which the table is told; their keys."""
-        encoded, keys = [], []
-        for some in self._in_order():
-            of_some = self._table.read(some)
-            self._table.tell(of_some)
-            encoded.append(of_some)
-            keys.append(keys_of(self._index, some))
-        numbers = np.zeros(0, np.int32)
-        attributes = np.concatenate([numbers, *(one.attributes for one in encoded)])
-        values = np.concatenate([numbers, *(one.values for one in encoded)])
-        return (_laid([one.starts for one in encoded]), attributes, values), _joined(keys)
 
     def _bounds(self, constraints: Constraints) -> _Bounds | None:
         """What keeps fragments apart, in order."""
@@ -176,7 +151,7 @@ class Agglomeration:
         number = {name: k for k, name in enumerate(graph.members)}
         known: dict[str, int] = {}
         values, component = [], []
-        for fragment in chain.from_iterable(self._in_order()):
+        for fragment in self._fragments:
             stated = constraints.stated(fragment)
             values.append([known.setdefault(value, len(known)) for value in stated])
             component.append(number.get(graph.component.get(fragment.id, ""), -1))
@@ -220,7 +195,7 @@ class Agglomeration:
     def snapshot(self, rules: Rules, rng: np.random.Generator) -> Snapshot:
         """The posterior as that of a session, which can be opened and continued."""
         found = self._solved(self._doubt.nats, self._doubt.most)
-        spec, fragments = self._spec, self._fragments
+        spec, fragments = self._spec, self._fragments.fragments
         n, slots = len(fragments), np.arange(len(found.lengths))
         totals = Totals(
             settings=settings_of(spec, rules.settled(indexed=True)),
@@ -262,8 +237,7 @@ class Agglomeration:
 
     def _postings(self, found: _Columns) -> dict[int, KeyFamilies]:
         """The families that keys lead to: of the clusters that hold a fragment with the key."""
-        joined = _joined([keys_of(self._index, some) for some in self._in_order()])
-        starts, keys = _chosen(*joined, np.argsort(self._order))
+        starts, keys = keys_of(self._index, Taken.of(self._fragments.fragments))
         firsts = found.members[starts_of(found.lengths)[:-1]]
         held = np.stack([found.members, np.repeat(firsts, found.lengths)])
         held = np.unique(held, axis=1)  # of a fragment and a family
@@ -300,22 +274,6 @@ def _pages(found: _Columns) -> Iterator[SubproblemData]:
             cells=found.cells[cell],
             weights=found.weights[row],
         )
-
-
-def _laid(parts: Sequence[IntArray]) -> IntArray:
-    """Where things begin, and the end, by where those of each part begin."""
-    return starts_of(np.concatenate([np.zeros(0, np.int64), *map(np.diff, parts)]))
-
-
-def _joined(parts: Sequence[tuple[IntArray, IntArray]]) -> tuple[IntArray, IntArray]:
-    """Keys of fragments, and where those of each begin, by parts."""
-    keys = np.concatenate([np.zeros(0, np.int64), *(keys for _, keys in parts)])
-    return _laid([starts for starts, _ in parts]), keys
-
-
-def _chosen(starts: IntArray, keys: IntArray, places: IntArray) -> tuple[IntArray, IntArray]:
-    """The keys at some places, and where those of each begin."""
-    return starts_of(np.diff(starts)[places]), keys[spread(starts, places)[0]]
 
 
 class _Bounds(NamedTuple):

@@ -82,6 +82,47 @@ def ids_of(fragments: Sequence[Fragment]) -> Sequence[str]:
     return [fragment.id for fragment in fragments]
 
 
+class Taken(Sequence[Fragment]):
+    """Some fragments in an order; those of a file are made when somebody asks for them.
+
+    Args:
+        fragments: of which.
+        places: their places there.
+
+    """
+
+    def __init__(self, fragments: Sequence[Fragment], places: IntArray) -> None:
+        self.fragments, self.places = fragments, places
+
+    @classmethod
+    def of(cls, fragments: Sequence[Fragment]) -> Taken:
+        """Fragments in their own order, unless they are taken in another."""
+        if isinstance(fragments, Taken):
+            return fragments
+        return cls(fragments, np.arange(len(fragments)))
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    @overload
+    def __getitem__(self, index: int) -> Fragment: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Fragment]: ...
+    def __getitem__(self, index: int | slice) -> Fragment | list[Fragment]:
+        if not isinstance(index, slice):
+            return self.fragments[int(self.places[index])]
+        places = self.places[index]
+        if not isinstance(self.fragments, FragmentColumns):
+            return [self.fragments[place] for place in places.tolist()]
+        ascending = np.argsort(places)
+        some = self.fragments.some(places[ascending])
+        return [some[k] for k in np.argsort(ascending).tolist()]
+
+    def __iter__(self) -> Iterator[Fragment]:
+        for begin in range(0, len(self), _BLOCK):
+            yield from self[begin : begin + _BLOCK]
+
+
 class Texts(Sequence[str]):
     """Texts that lie one after another in UTF-8; each is decoded when it is asked for."""
 

@@ -32,10 +32,10 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import CandidateIndex, Fragment, IntArray, LearnedState
 from kbforge.errors import UsageError, quoted, require_least
-from kbforge.files.columns import ids_of
+from kbforge.files.columns import Taken, ids_of
 from kbforge.indexes.hashed import HashedIndex
 from kbforge.kernel import binding
-from kbforge.kernel.binding import address, kernel_library
+from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.models.bundle import KeptReader
 from kbforge.numerics import end_to_end, spread, starts_of
 from kbforge.texts import LARGEST, Places, digests_of, digests_of_bytes, nowhere
@@ -49,7 +49,7 @@ from kbforge.texts.kinds import (
     read_as,
     stated,
 )
-from kbforge.texts.statements import JoinedStatements, StatedValues
+from kbforge.texts.statements import JoinedStatements, StatedValues, once
 
 _MOST_ORDERS = 4096  # cached orders of attributes
 
@@ -61,6 +61,18 @@ class ValueKeys(NamedTuple):
     singles: IntArray
     paired_starts: IntArray
     paired: IntArray  # those of common values, which are paired with those of other attributes
+
+
+class NumberedValues(NamedTuple):
+    """The kernel's numbers of the values of fragments, in the order of their attributes' names."""
+
+    starts: IntArray  # where those of each fragment begin, shape [fragments + 1]
+    values: NDArray[np.int32]
+
+    @property
+    def at(self) -> tuple[int, int]:
+        """The addresses of both."""
+        return address(self.starts), address(self.values)
 
 
 class CompiledKeys:
@@ -105,12 +117,18 @@ class CompiledKeys:
                 values.append(number)
         if new:
             self._tell(new)
-        arrays = starts_of([*map(len, stated)]), np.array(values, dtype=np.int64), *end_to_end(more)
-        starts, keys = POINTER(c_int64)(), POINTER(c_int64)()
-        n = self._kernel.kb_keys_of(
-            self._handle, len(stated), *map(address, arrays), byref(starts), byref(keys)
-        )
-        return binding.ints(starts, len(stated) + 1), binding.ints(keys, n)
+        numbered = NumberedValues(starts_of([*map(len, stated)]), np.array(values, np.int32))
+        return self.composed(numbered, more)
+
+    def composed(
+        self, said: NumberedValues, more: Sequence[Sequence[int]]
+    ) -> tuple[IntArray, IntArray]:
+        """`keys_of` fragments whose values have these numbers."""
+        starts, keys, n = POINTER(c_int64)(), POINTER(c_int64)(), len(said.starts) - 1
+        further = end_to_end(more)
+        told = n, *said.at, *map(address, further), workers()
+        found = self._kernel.kb_keys_of(self._handle, *told, byref(starts), byref(keys))
+        return binding.ints(starts, n + 1), binding.ints(keys, found)
 
     def _order(self, stated: Iterable[str]) -> list[tuple[str, dict[tuple[str, ...], int]]]:
         """Attributes in order, with the numbers of their values."""
@@ -143,14 +161,13 @@ class CompiledKeys:
         self._kernel.kb_keys_values(self._handle, len(keys.starts) - 1, *arrays)
 
     def holders(
-        self, said: StatedValues, ranks: NDArray[np.int32], wanted: IntArray, most: int
+        self, said: NumberedValues, wanted: IntArray, most: int
     ) -> tuple[IntArray, IntArray]:
-        """See `Selective.holders`; the values told are those of `said`, attributes have ranks."""
+        """See `Selective.holders`."""
         starts, places = POINTER(c_int64)(), POINTER(c_int64)()
         n = self._kernel.kb_keys_holders(
-            *(self._handle, len(said)),
-            *(address(said.starts), *map(address, (said.attribute, said.value, ranks))),
-            *(len(wanted), address(wanted), most, byref(starts), byref(places)),
+            *(self._handle, len(said.starts) - 1, *said.at),
+            *(len(wanted), address(wanted), most, workers(), byref(starts), byref(places)),
         )
         return binding.ints(starts, len(wanted) + 1), binding.ints(places, n)
 
@@ -298,12 +315,15 @@ class Selective(HashedIndex):
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """See `kbforge.contracts.index`; composed in the kernel."""
+        more = [self._keys_of_rules(f) if self.rules else () for f in fragments]
+        if isinstance(fragments, Taken):
+            made, numbered = self._told_of(fragments)
+            return made.composed(numbered, more)
         if self._made is None:
             self._made = CompiledKeys(kernel_library(), self._keys_of_said, _MOST_KEYS)
         said = [fragment.properties for fragment in fragments]
         if self.attributes:
             said = [dict(self._read(fragment)) for fragment in fragments]
-        more = [self._keys_of_rules(f) if self.rules else () for f in fragments]
         return self._made.keys_of(said, more)
 
     def holders(
@@ -314,7 +334,12 @@ class Selective(HashedIndex):
         Returns where those of each key begin, shape [keys + 1], and their places in the sequence.
         """
         assert not self.rules
-        said = StatedValues.of(fragments)
+        made, said = self._told_of(Taken.of(fragments))
+        return made.holders(said, wanted, most)
+
+    def _told_of(self, taken: Taken) -> tuple[CompiledKeys, NumberedValues]:
+        """What composes the keys of a file's fragments, and the numbers of their values."""
+        said = StatedValues.of(taken.fragments)
         names = [a for a in sorted(said.attributes) if not self.attributes or a in self.attributes]
         if said not in self._told:
             read = said.read({name: self._kinds.get(name, "text") for name in names})
@@ -324,9 +349,8 @@ class Selective(HashedIndex):
                     made.tell(self._keys_of_values(attribute, values[begin : begin + _AT_ONCE]))
             self._told[said] = made, read
         made, read = self._told[said]
-        rank = {name: place for place, name in enumerate(names)}
-        ranks = np.array([rank.get(name, -1) for name in read.attributes], np.int32)
-        return made.holders(read, ranks, wanted, most)
+        starts, places = read.ranked(names, taken.places)
+        return made, NumberedValues(starts, read.value[places])
 
     def _keys_of_said(self, attribute: str, said: Sequence[tuple[str, ...]]) -> ValueKeys:
         kind = self._kinds.get(attribute, "text")
@@ -419,19 +443,21 @@ class Sample:
 
 def digests_of_contents(fragments: Sequence[Fragment]) -> IntArray:
     """Hashes of what fragments state, as JSON with sorted attributes; shape [fragments]."""
+    return once(_digests_of_contents, fragments)
+
+
+def _digests_of_contents(fragments: Sequence[Fragment]) -> IntArray:
     said = JoinedStatements.of(fragments)
-    rank = np.argsort(sorted(range(len(said.attributes)), key=said.attributes.__getitem__))
-    owner = np.arange(len(fragments)).repeat(np.diff(said.starts))
-    order = np.argsort(owner * len(rank) + rank[said.attribute], kind="stable")
+    starts, order = said.ranked(sorted(said.attributes), np.arange(len(fragments)))
     written = [b""] * len(said.texts)
     for k, a in zip(*(numbers.tolist() for numbers in said.in_order()), strict=True):
         written[k] = orjson.dumps(said.attributes[a]) + b":" + orjson.dumps(said.values_of(k))
     out = np.empty(len(fragments), np.int64)
     for first in range(0, len(fragments), _AT_ONCE):
-        starts = said.starts[first : first + _AT_ONCE + 1]
-        pieces = [written[k] for k in said.value[order[starts[0] : starts[-1]]].tolist()]
-        ends = (starts - starts[0]).tolist()
-        rows = [b"{" + b",".join(pieces[begin:end]) + b"}" for begin, end in pairwise(ends)]
+        begins = starts[first : first + _AT_ONCE + 1]
+        pieces = [written[k] for k in said.value[order[begins[0] : begins[-1]]].tolist()]
+        ends = pairwise((begins - begins[0]).tolist())
+        rows = [b"{" + b",".join(pieces[begin:end]) + b"}" for begin, end in ends]
         out[first : first + _AT_ONCE] = digests_of_bytes(rows)
     return out
 

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from kbforge.contracts import FloatArray, Fragment, IntArray, LiveClusters
 from kbforge.errors import KBForgeError, LikelihoodError, UsageError, quoted
 from kbforge.kernel.build import AGAIN, HERE, LIBRARY, about_library
-from kbforge.numerics import capacity_for, grown
+from kbforge.numerics import capacity_for, grown, starts_of
 
 FOLDER = "KBFORGE_KERNEL_FOLDER"
 """Variable that names the folder of another library, such as one with sanitizers."""
@@ -160,7 +160,7 @@ class CTexts(Structure):
     _fields_ = (("n", c_int64), ("starts", _INTS), ("bytes", c_void_p))
 
 
-VERSION = 15
+VERSION = 16
 """Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -241,13 +241,13 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_keys_values": (None, (c_void_p, c_int64, *4 * (c_void_p,))),
     "kb_keys_of": (
         c_int64,
-        (c_void_p, c_int64, *4 * (c_void_p,), POINTER(_INTS), POINTER(_INTS)),
+        (c_void_p, c_int64, *4 * (c_void_p,), c_int64, POINTER(_INTS), POINTER(_INTS)),
     ),
     "kb_keys_holders": (
         c_int64,
         (
-            *(c_void_p, c_int64, *4 * (c_void_p,)),
-            *(c_int64, c_void_p, c_int64, POINTER(_INTS), POINTER(_INTS)),
+            *(c_void_p, c_int64, *2 * (c_void_p,), c_int64, c_void_p),
+            *(c_int64, c_int64, POINTER(_INTS), POINTER(_INTS)),
         ),
     ),
     "kb_digests": (None, (c_int64, *3 * (c_void_p,))),
@@ -462,6 +462,7 @@ def _says_the_same(library: CDLL) -> bool:
 NOT_TOLD = "an interrupt left the session incomplete; open a new one from the fragments"
 """Why a fragment is not scored: the kernel lacks what it states."""
 _SLOTS: IntArray = np.array([0, 1, -1])
+_READ_AT_ONCE = 1 << 14  # fragments
 
 
 class EncodedFragments(NamedTuple):
@@ -576,6 +577,18 @@ class MergingClusters(KernelClusters):
     """Clusters that the kernel can also merge, and of which it knows L."""
 
     mergeable = True
+
+    def read_all(self, fragments: Sequence[Fragment]) -> EncodedFragments:
+        """What the table reads of many fragments, whose values the kernel is told."""
+        read = []
+        for begin in range(0, len(fragments), _READ_AT_ONCE):
+            read.append(self.read(fragments[begin : begin + _READ_AT_ONCE]))
+            self.tell(read[-1])
+        lengths = np.concatenate([_SLOTS[:0], *(np.diff(one.starts) for one in read)])
+        nothing = np.zeros(0, np.int32)
+        attributes = np.concatenate([nothing, *(one.attributes for one in read)])
+        values = np.concatenate([nothing, *(one.values for one in read)])
+        return EncodedFragments(starts_of(lengths), attributes, values, None)
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         out, live = np.zeros(slots), self._live[:slots].nonzero()[0]

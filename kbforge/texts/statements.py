@@ -6,13 +6,14 @@ values of an attribute are numbered in the order of the first fragment that stat
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,62 +21,94 @@ from numpy.typing import NDArray
 from kbforge.contracts import Fragment, IntArray
 from kbforge.files.columns import statements_of
 from kbforge.kernel.binding import address, kernel_library
-from kbforge.numerics import starts_of
+from kbforge.numerics import by_first, spread, starts_of
 from kbforge.texts.kinds import MOST_HOLDERS, Kind, read_as, read_otherwise, relates, stated
 
-_Of = TypeVar("_Of")
-_kept: ContextVar[dict[tuple[int, type], tuple[Sequence[Fragment], Any]] | None] = ContextVar(
-    "statements kept", default=None
-)
+_Made = TypeVar("_Made")
+_Make: TypeAlias = Callable[[Sequence[Fragment]], _Made]
+_kept: ContextVar[dict[tuple[int, _Make[Any]], tuple[Sequence[Fragment], Any]] | None]
+_kept = ContextVar("statements kept", default=None)
 
 
 @contextmanager
 def values_read_once() -> Iterator[None]:
     """Within the block, what a sequence of fragments, which must not change, states is kept."""
-    before = _kept.set({})
+    before = _kept.set({}) if _kept.get() is None else None
     try:
         yield
     finally:
-        _kept.reset(before)
+        if before is not None:
+            _kept.reset(before)
 
 
-def _once(
-    kind: type[_Of], fragments: Sequence[Fragment], make: Callable[[Sequence[Fragment]], _Of]
-) -> _Of:
+def once(make: _Make[_Made], fragments: Sequence[Fragment]) -> _Made:
+    """What is made of fragments; within `values_read_once` it is made once."""
     kept = _kept.get()
     if kept is None:
         return make(fragments)
-    key = id(fragments), kind
+    key = id(fragments), make
     if key not in kept:
         kept[key] = fragments, make(fragments)
-    made: _Of = kept[key][1]
+    made: _Made = kept[key][1]
     return made
 
 
-class JoinedStatements(NamedTuple):
-    """What fragments state, where several values of an attribute are one.
+@dataclass(frozen=True, eq=False)
+class StatedColumns(ABC):
+    """What fragments state, in the order in which each states its attributes.
 
     Attributes:
         attributes: their names, by number.
-        texts: by number of a value its text, or its texts.
         starts: where the statements of each fragment begin, shape [fragments + 1].
         attribute: number of the attribute of each statement; int32.
         value: number of its value, which no other attribute has; int32.
-        several: how many texts the value of each statement has; int32.
 
     """
 
     attributes: list[str]
-    texts: list[str | tuple[str, ...]]
     starts: IntArray
     attribute: NDArray[np.int32]
     value: NDArray[np.int32]
-    several: NDArray[np.int32]
 
     @classmethod
-    def of(cls, fragments: Sequence[Fragment]) -> JoinedStatements:
+    def of(cls, fragments: Sequence[Fragment]) -> Self:
         """What fragments state."""
-        return _once(cls, fragments, cls._of)
+        return once(cls._of, fragments)
+
+    @classmethod
+    @abstractmethod
+    def _of(cls, fragments: Sequence[Fragment]) -> Self: ...
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def ranked(self, names: Sequence[str], rows: IntArray) -> tuple[IntArray, IntArray]:
+        """The statements of some attributes by some fragments, of each in the order of the names.
+
+        Returns where those of each fragment begin, shape [rows + 1], and the statements' places.
+        """
+        rank = np.array([names.index(a) if a in names else -1 for a in self.attributes], np.int64)
+        said, owner = spread(self.starts, rows)
+        of = rank[self.attribute[said]]
+        if rank.min(initial=0) < 0:
+            read = of >= 0
+            said, owner, of = said[read], owner[read], of[read]
+        order = np.argsort(owner * (len(names) + 1) + of, kind="stable")
+        return starts_of(np.bincount(owner, minlength=len(rows))), said[order]
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedStatements(StatedColumns):
+    """The same, where several values of an attribute are one.
+
+    Attributes:
+        texts: by number of a value its text, or its texts.
+        several: how many texts the value of each statement has; int32.
+
+    """
+
+    texts: list[str | tuple[str, ...]]
+    several: NDArray[np.int32]
 
     @classmethod
     def _of(cls, fragments: Sequence[Fragment]) -> JoinedStatements:
@@ -97,7 +130,7 @@ class JoinedStatements(NamedTuple):
                 texts.append(tuple(str(texts[one]) for one in of))
             joined[k] = place
         attribute = said.attribute[begins]
-        return cls(said.attributes, texts, starts_of(new)[starts], attribute, joined, sizes)
+        return cls(said.attributes, starts_of(new)[starts], attribute, joined, texts, sizes)
 
     def values_of(self, number: int) -> tuple[str, ...]:
         """The texts of a value."""
@@ -106,37 +139,23 @@ class JoinedStatements(NamedTuple):
 
     def in_order(self) -> tuple[IntArray, NDArray[np.int32]]:
         """The values that are stated, in the order of their first statement; their attributes."""
-        n, owner = len(self.value), np.zeros(len(self.texts), np.int32)
+        owner = np.zeros(len(self.texts), np.int32)
         owner[self.value] = self.attribute
-        first = np.full(len(self.texts), n)
-        first[self.value[::-1]] = np.arange(n - 1, -1, -1)
-        used = np.argsort(first, kind="stable")[: np.count_nonzero(first < n)]
+        used = by_first(self.value, len(self.texts))
         return used, owner[used]
 
 
 @dataclass(frozen=True, eq=False)
-class StatedValues:
-    """The values of fragments, in the order in which each states its attributes.
+class StatedValues(StatedColumns):
+    """The same, where values that are the same when `stated` are one.
 
     Attributes:
-        attributes: their names, by number.
-        values: of each attribute its values, by number; "" is stated by fragments that say nothing.
-        starts: where the statements of each fragment begin, shape [fragments + 1].
-        attribute: number of the attribute of each statement; int32.
-        value: number of its value, counted on from attribute to attribute; int32.
+        values: of each attribute its values, by number counted on from attribute to attribute; ""
+            is stated by fragments that say nothing.
 
     """
 
-    attributes: list[str]
     values: list[list[str]]
-    starts: IntArray
-    attribute: NDArray[np.int32]
-    value: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, fragments: Sequence[Fragment]) -> StatedValues:
-        """The values that fragments state."""
-        return _once(cls, fragments, cls._of)
 
     @classmethod
     def _of(cls, fragments: Sequence[Fragment]) -> StatedValues:
@@ -152,10 +171,7 @@ class StatedValues:
         values = [list(of) for of in known]
         begins = starts_of(list(map(len, values)))[:-1].astype(np.int32)
         value = begins[said.attribute] + number[said.value]
-        return cls(said.attributes, values, said.starts, said.attribute, value)
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
+        return cls(said.attributes, said.starts, said.attribute, value, values)
 
     @cached_property
     def begins(self) -> IntArray:
@@ -194,7 +210,7 @@ class StatedValues:
             begin += len(texts)
         numbered = np.concatenate([np.zeros(0, np.int32), *parts])
         return StatedValues(
-            self.attributes, values, self.starts, self.attribute, numbered[self.value]
+            self.attributes, self.starts, self.attribute, numbered[self.value], values
         )
 
     def first_of_content(self) -> NDArray[np.bool_]:

@@ -25,8 +25,9 @@ from kbforge.contracts import (
     Posterior,
     Progress,
 )
+from kbforge.files.columns import Taken
 from kbforge.indexes.selective import by_content
-from kbforge.kernel.binding import WORKERS
+from kbforge.kernel.binding import WORKERS, MergingClusters
 from kbforge.testing.clusterer import check_partition
 from kbforge_plugins.clusterers.batch import Batch
 from tests.clustering.exact import log_sum_exp, partitions
@@ -207,6 +208,24 @@ def test_constraints_are_honoured(seed: int, n: int, data: st.DataObject) -> Non
     together = {x: k for k, cluster in enumerate(found(posterior, items)) for x in cluster}
     for decision in decisions:
         assert (together[decision.first] == together[decision.second]) == decision.same
+
+
+@given(st.integers(0, 10_000), st.integers(1, 40), st.data())
+@examples(25)
+def test_what_is_read_at_once_is_what_is_read_one_by_one(
+    seed: int, n: int, data: st.DataObject
+) -> None:
+    items = [*some_records(seed, n), Fragment("blank", {"name": ("n/a",), "other": ("x",)})]
+    places = np.array(data.draw(st.lists(st.integers(0, n), min_size=1, max_size=50)))
+    seen = items[: max(1, n // 2)]  # other values are new
+    one, each = (attributes(seen).live_clusters() for _ in range(2))
+    assert isinstance(one, MergingClusters)
+    assert isinstance(each, MergingClusters)
+    found = one.read_all(Taken(items, places))
+    expected = MergingClusters.read_all(each, [items[place] for place in places.tolist()])
+    for got, of_each in zip(found[:3], expected[:3], strict=True):
+        assert got.tolist() == of_each.tolist()
+        assert got.dtype == of_each.dtype
 
 
 def test_a_bound_on_subproblems_cuts_and_says_so() -> None:

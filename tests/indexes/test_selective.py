@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import CandidateIndex, Fragment
 from kbforge.errors import UsageError
+from kbforge.files.columns import Taken
 from kbforge.indexes.recall import recall_of
 from kbforge.indexes.selective import _PAIRED, Selective, holders_of
 from kbforge.texts import digest_of
@@ -272,6 +273,28 @@ def test_holders_of_keys(rows: list[list[str]], most: int, attributes: tuple[str
         holders = holders_of(wanted.tolist(), fragments, order, one, most)
         found = [[order[place] for place in holders[key]] for key in wanted.tolist()]
         assert found == few
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(WORDS), max_size=4), min_size=1, max_size=30),
+    st.sampled_from([(), ("a0", "a2")]),
+    st.sampled_from([(), ("a0+a1",)]),
+    st.randoms(use_true_random=False),
+)
+@examples(60)
+def test_keys_of_many_are_those_of_each(
+    rows: list[list[str]], attributes: tuple[str, ...], rules: tuple[str, ...], draw: random.Random
+):
+    fragments = [
+        Fragment(str(k), {f"a{i * 2 % 3}": (value, *row[i + 3 :]) for i, value in enumerate(row)})
+        for k, row in enumerate([["a", "b", "c"], *(row[:3] for row in rows * 3)])
+    ]
+    index = fitted(fragments, common=2, attributes=attributes, rules=rules)
+    places = draw.choices(range(len(fragments)), k=20)
+    starts, keys = index.keys_of(Taken(fragments, np.array(places)))
+    assert [keys[a:b].tolist() for a, b in pairwise(starts.tolist())] == [
+        index.keys(fragments[place]) for place in places
+    ]
 
 
 def test_values_are_read_once_within_a_block_only():

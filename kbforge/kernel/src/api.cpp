@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "keys.hpp"
@@ -26,7 +27,7 @@ using kbforge::Outcome;
 using kbforge::Run;
 using kbforge::Table;
 
-std::int32_t kb_version(void) { return 15; }
+std::int32_t kb_version(void) { return 16; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -199,28 +200,27 @@ void kb_keys_values(KeyMaker* keys, std::int64_t n, const std::int64_t* single_s
   keys->keys.add(n, single_start, singles, paired_start, paired);
 }
 
-std::int64_t kb_keys_holders(KeyMaker* keys, std::int64_t n, const std::int64_t* starts,
-                             const std::int32_t* attributes, const std::int32_t* values,
-                             const std::int32_t* ranks, std::int64_t n_wanted,
-                             const std::int64_t* wanted, std::int64_t most,
+std::int64_t kb_keys_holders(KeyMaker* keys, std::int64_t n, const std::int64_t* value_start,
+                             const std::int32_t* values, std::int64_t n_wanted,
+                             const std::int64_t* wanted, std::int64_t most, std::int64_t workers,
                              const std::int64_t** out_starts, const std::int64_t** out) {
   const kbforge::PlaceOf place_of(n_wanted, wanted);
-  std::vector<std::int64_t> count(static_cast<std::size_t>(n_wanted)), said, made;
-  std::vector<std::pair<std::int32_t, std::int64_t>> ranked;
-  std::vector<std::pair<std::int32_t, std::int32_t>> held;
-  for (std::int64_t k = 0; k < n; ++k) {
-    ranked.clear(), said.clear(), made.clear();
-    for (std::int64_t at = starts[k]; at < starts[k + 1]; ++at) {
-      if (ranks[attributes[at]] >= 0) ranked.emplace_back(ranks[attributes[at]], values[at]);
-    }
-    std::sort(ranked.begin(), ranked.end());
-    for (const auto& one : ranked) said.push_back(one.second);
-    keys->keys.compose(said.data(), said.size(), nullptr, 0, made);
-    for (const std::int64_t key : made) {
-      const std::int64_t place = place_of(key);
-      if (place < 0 || ++count[place] > most) continue;
-      held.emplace_back(static_cast<std::int32_t>(place), static_cast<std::int32_t>(k));
-    }
+  struct Held {
+    std::int32_t place, fragment;
+  };
+  std::vector<std::vector<Held>> held(kbforge::parts_of(n));
+  kbforge::for_each_keys(
+      keys->keys, {n, value_start, values, nullptr, nullptr}, workers,
+      [&](std::size_t part, std::int64_t k, const std::vector<std::int64_t>& made) {
+        for (const std::int64_t key : made) {
+          const std::int64_t place = place_of(key);
+          if (place < 0) continue;
+          held[part].push_back({static_cast<std::int32_t>(place), static_cast<std::int32_t>(k)});
+        }
+      });
+  std::vector<std::int64_t> count(static_cast<std::size_t>(n_wanted));
+  for (const auto& some : held) {
+    for (const Held& one : some) ++count[one.place];
   }
   keys->starts.assign(1, 0);
   for (const std::int64_t one : count) {
@@ -228,8 +228,10 @@ std::int64_t kb_keys_holders(KeyMaker* keys, std::int64_t n, const std::int64_t*
   }
   keys->out.resize(static_cast<std::size_t>(keys->starts.back()));
   std::vector<std::int64_t> next(keys->starts.begin(), keys->starts.end() - 1);
-  for (const auto& one : held) {
-    if (count[one.first] <= most) keys->out[next[one.first]++] = one.second;
+  for (const auto& some : held) {
+    for (const Held& one : some) {
+      if (count[one.place] <= most) keys->out[next[one.place]++] = one.fragment;
+    }
   }
   *out_starts = keys->starts.data();
   *out = keys->out.data();
@@ -237,17 +239,23 @@ std::int64_t kb_keys_holders(KeyMaker* keys, std::int64_t n, const std::int64_t*
 }
 
 std::int64_t kb_keys_of(KeyMaker* keys, std::int64_t n, const std::int64_t* value_start,
-                        const std::int64_t* values, const std::int64_t* more_start,
-                        const std::int64_t* more, const std::int64_t** starts,
-                        const std::int64_t** out) {
-  keys->starts.assign(1, 0);
+                        const std::int32_t* values, const std::int64_t* more_start,
+                        const std::int64_t* more, std::int64_t workers,
+                        const std::int64_t** starts, const std::int64_t** out) {
+  std::vector<std::vector<std::int64_t>> parts(kbforge::parts_of(n));
+  keys->starts.assign(static_cast<std::size_t>(n) + 1, 0);
+  kbforge::for_each_keys(
+      keys->keys, {n, value_start, values, more_start, more}, workers,
+      [&](std::size_t part, std::int64_t k, const std::vector<std::int64_t>& made) {
+        parts[part].insert(parts[part].end(), made.begin(), made.end());
+        keys->starts[k + 1] = static_cast<std::int64_t>(made.size());
+      });
+  std::partial_sum(keys->starts.begin(), keys->starts.end(), keys->starts.begin());
   keys->out.clear();
-  for (std::int64_t k = 0; k < n; ++k) {
-    keys->keys.compose(values + value_start[k],
-                       static_cast<std::size_t>(value_start[k + 1] - value_start[k]),
-                       more + more_start[k],
-                       static_cast<std::size_t>(more_start[k + 1] - more_start[k]), keys->out);
-    keys->starts.push_back(static_cast<std::int64_t>(keys->out.size()));
+  keys->out.reserve(static_cast<std::size_t>(keys->starts.back()));
+  for (auto& part : parts) {
+    keys->out.insert(keys->out.end(), part.begin(), part.end());
+    std::vector<std::int64_t>().swap(part);
   }
   *starts = keys->starts.data();
   *out = keys->out.data();

@@ -226,19 +226,18 @@ KB_API void kb_keys_values(kbforge::KeyMaker* keys, std::int64_t n,
                            const std::int64_t* paired_start, const std::int64_t* paired);
 // The keys of fragments by their values and further keys: how many, where each one's begin, all.
 KB_API std::int64_t kb_keys_of(kbforge::KeyMaker* keys, std::int64_t n,
-                               const std::int64_t* value_start, const std::int64_t* values,
+                               const std::int64_t* value_start, const std::int32_t* values,
                                const std::int64_t* more_start, const std::int64_t* more,
-                               const std::int64_t** starts, const std::int64_t** out);
+                               std::int64_t workers, const std::int64_t** starts,
+                               const std::int64_t** out);
 
 // The fragments, fewer than 2^31, that have each of some distinct keys, none where more than `most`
-// have it: how many, where those of each key begin, all. Values are read in the order of the ranks of
-// their attributes, but for those without a rank (-1).
+// have it: how many, where those of each key begin, all.
 KB_API std::int64_t kb_keys_holders(kbforge::KeyMaker* keys, std::int64_t n,
-                                    const std::int64_t* starts, const std::int32_t* attributes,
-                                    const std::int32_t* values, const std::int32_t* ranks,
+                                    const std::int64_t* value_start, const std::int32_t* values,
                                     std::int64_t n_wanted, const std::int64_t* wanted,
-                                    std::int64_t most, const std::int64_t** out_starts,
-                                    const std::int64_t** out);
+                                    std::int64_t most, std::int64_t workers,
+                                    const std::int64_t** out_starts, const std::int64_t** out);
 
 // The digests of texts in UTF-8, end to end (kbforge/texts/__init__.py); shape [n].
 KB_API void kb_digests(std::int64_t n, const std::int64_t* starts, const char* texts,

@@ -1,6 +1,7 @@
 #include "keys.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "numbers.hpp"
 
@@ -24,52 +25,56 @@ std::size_t PlaceOf::slot(std::int64_t number) const {
   return at;
 }
 
-void Keys::add(std::int64_t n, const std::int64_t* single_start, const std::int64_t* singles,
-               const std::int64_t* paired_start, const std::int64_t* paired) {
+void Keys::add(std::int64_t n, const std::int64_t* of_singles, const std::int64_t* more_singles,
+               const std::int64_t* of_paired, const std::int64_t* more_paired) {
   for (std::int64_t k = 0; k < n; ++k) {
-    singles_.insert(singles_.end(), singles + single_start[k], singles + single_start[k + 1]);
-    paired_.insert(paired_.end(), paired + paired_start[k], paired + paired_start[k + 1]);
-    single_start_.push_back(static_cast<std::uint32_t>(singles_.size()));
-    paired_start_.push_back(static_cast<std::uint32_t>(paired_.size()));
+    singles.insert(singles.end(), more_singles + of_singles[k], more_singles + of_singles[k + 1]);
+    paired.insert(paired.end(), more_paired + of_paired[k], more_paired + of_paired[k + 1]);
+    single_start.push_back(static_cast<std::uint32_t>(singles.size()));
+    paired_start.push_back(static_cast<std::uint32_t>(paired.size()));
   }
 }
 
-void Keys::compose(const std::int64_t* values, std::size_t n, const std::int64_t* more,
-                   std::size_t n_more, std::vector<std::int64_t>& out) {
-  const std::size_t begin = out.size();
+const std::vector<std::int64_t>& Composer::compose(const Stating& said, std::int64_t fragment) {
+  out_.clear();
   ++stamp_;
   n_seen_ = 0;
   common_.clear();
-  for (std::size_t k = 0; k < n_more; ++k) put(more[k], begin, out);
-  for (std::size_t place = 0; place < n; ++place) {
-    const std::int64_t value = values[place];
-    for (std::uint32_t at = single_start_[value]; at < single_start_[value + 1]; ++at) {
-      put(singles_[at], begin, out);
-    }
-    for (std::uint32_t at = paired_start_[value]; at < paired_start_[value + 1]; ++at) {
-      common_.push_back(Common{place, paired_[at]});
+  if (said.more) {
+    for (std::int64_t k = said.more_start[fragment]; k < said.more_start[fragment + 1]; ++k) {
+      put(said.more[k]);
     }
   }
-  for (std::size_t i = 0; i < common_.size() && out.size() - begin < most_; ++i) {
+  for (std::int64_t k = said.value_start[fragment]; k < said.value_start[fragment + 1]; ++k) {
+    const std::int32_t value = said.values[k];
+    for (std::uint32_t at = keys_.single_start[value]; at < keys_.single_start[value + 1]; ++at) {
+      put(keys_.singles[at]);
+    }
+    for (std::uint32_t at = keys_.paired_start[value]; at < keys_.paired_start[value + 1]; ++at) {
+      common_.push_back({k, keys_.paired[at]});
+    }
+  }
+  for (std::size_t i = 0; i < common_.size() && out_.size() < keys_.most; ++i) {
     for (std::size_t j = i + 1; j < common_.size(); ++j) {
       if (common_[j].place == common_[i].place) continue;
       const std::int64_t low = std::min(common_[i].key, common_[j].key);
       const std::int64_t high = std::max(common_[i].key, common_[j].key);
-      put(((low + 1) << kPairShift) | high, begin, out);
+      put(((low + 1) << kPairShift) | high);
     }
   }
-  if (out.size() - begin > most_) out.resize(begin + most_);
+  if (out_.size() > keys_.most) out_.resize(keys_.most);
+  return out_;
 }
 
 // Add a key, unless the fragment has it.
-void Keys::put(std::int64_t key, std::size_t begin, std::vector<std::int64_t>& out) {
+void Composer::put(std::int64_t key) {
   if (2 * (n_seen_ + 1) > seen_.size()) {
     seen_.assign(2 * seen_.size(), Seen{});
     stamp_ = 1;
     n_seen_ = 0;
-    const std::vector<std::int64_t> had(out.begin() + begin, out.end());
-    out.resize(begin);
-    for (std::int64_t one : had) put(one, begin, out);
+    const std::vector<std::int64_t> had(std::move(out_));
+    out_.clear();
+    for (std::int64_t one : had) put(one);
   }
   const std::size_t mask = seen_.size() - 1;
   std::size_t at = mixed(static_cast<std::uint64_t>(key)) & mask;
@@ -80,7 +85,7 @@ void Keys::put(std::int64_t key, std::size_t begin, std::vector<std::int64_t>& o
   seen_[at].key = key;
   seen_[at].stamp = stamp_;
   ++n_seen_;
-  out.push_back(key);
+  out_.push_back(key);
 }
 
 }  // namespace kbforge

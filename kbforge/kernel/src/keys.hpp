@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "crew.hpp"
+
 namespace kbforge {
 
 // The places of distinct numbers, hashed.
@@ -20,37 +22,69 @@ class PlaceOf {
   std::vector<std::int64_t> slots_;
 };
 
-class Keys {
- public:
-  explicit Keys(std::size_t most) : most_(most) {}
-
-  // More values, numbered on: the keys of each by itself, and those that are paired with others'.
+// The keys of values, numbered on.
+struct Keys {
+  explicit Keys(std::size_t most_of_one) : most(most_of_one) {}
+  // More values: the keys of each by itself, and those that are paired with others'.
   void add(std::int64_t n, const std::int64_t* single_start, const std::int64_t* singles,
            const std::int64_t* paired_start, const std::int64_t* paired);
+
+  std::size_t most;  // keys of a fragment
+  std::vector<std::uint32_t> single_start{0}, paired_start{0};
+  std::vector<std::int64_t> singles, paired;
+};
+
+// Fragments by their values and, unless null, further keys.
+struct Stating {
+  std::int64_t n;
+  const std::int64_t* value_start;
+  const std::int32_t* values;
+  const std::int64_t *more_start, *more;
+};
+
+class Composer {
+ public:
+  explicit Composer(const Keys& keys) : keys_(keys) {}
   // The distinct keys of a fragment: further ones, those of its values, and the pairs.
-  void compose(const std::int64_t* values, std::size_t n, const std::int64_t* more,
-               std::size_t n_more, std::vector<std::int64_t>& out);
+  const std::vector<std::int64_t>& compose(const Stating& said, std::int64_t fragment);
 
  private:
   struct Common {
-    std::size_t place;
-    std::int64_t key;
+    std::int64_t place, key;
   };
-
-  void put(std::int64_t key, std::size_t begin, std::vector<std::int64_t>& out);
-
-  std::size_t most_;
-  std::vector<std::uint32_t> single_start_{0}, paired_start_{0};
-  std::vector<std::int64_t> singles_, paired_;
-  std::vector<Common> common_;
   // which keys the fragment has, hashed: marks of the last fragment that had one there
   struct Seen {
     std::int64_t key = 0;
     std::uint32_t stamp = 0;
   };
+
+  void put(std::int64_t key);
+
+  const Keys& keys_;
+  std::vector<std::int64_t> out_;
+  std::vector<Common> common_;
   std::vector<Seen> seen_ = std::vector<Seen>(256);
   std::size_t n_seen_ = 0;
   std::uint32_t stamp_ = 0;
 };
+
+constexpr std::int64_t kKeysAtOnce = 1 << 12;  // fragments
+
+inline std::size_t parts_of(std::int64_t n) {
+  return static_cast<std::size_t>((n + kKeysAtOnce - 1) / kKeysAtOnce);
+}
+
+// task(part, fragment, keys), part by part on some threads; the fragments of each part in order.
+template <typename Task>
+void for_each_keys(const Keys& keys, const Stating& said, std::int64_t workers,
+                   const Task& task) {
+  share_parts(said.n, kKeysAtOnce, workers,
+              [&](std::size_t, std::int64_t first, std::int64_t end) {
+                Composer composer(keys);
+                for (std::int64_t k = first; k < end; ++k) {
+                  task(static_cast<std::size_t>(first / kKeysAtOnce), k, composer.compose(said, k));
+                }
+              });
+}
 
 }  // namespace kbforge

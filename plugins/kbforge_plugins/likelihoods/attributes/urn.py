@@ -72,6 +72,7 @@ from rapidfuzz.distance import OSA
 
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, quoted
+from kbforge.files.columns import Taken
 from kbforge.files.records import Record, parse_toml, toml_value
 from kbforge.kernel.binding import (
     BY_WORDS,
@@ -81,9 +82,10 @@ from kbforge.kernel.binding import (
     address,
     kernel_library,
 )
-from kbforge.numerics import starts_of
+from kbforge.numerics import by_first, starts_of
 from kbforge.texts.features import characters_of
-from kbforge.texts.kinds import KINDS, Kind, feature_names
+from kbforge.texts.kinds import KINDS, Kind, feature_names, stated
+from kbforge.texts.statements import StatedValues
 from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Encoder, Vocabulary
 
 COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
@@ -324,6 +326,7 @@ _Told: TypeAlias = tuple[int, int, int, tuple[NDArray[Any], ...]]
 
 _MOST_ORDERS = 4096  # cached orders of attributes
 _UNKNOWN = -2
+_TOLD_AT_ONCE = 1 << 14  # values
 
 
 class UrnClusters(MergingClusters):
@@ -366,16 +369,40 @@ class UrnClusters(MergingClusters):
                 attributes.append(index)
                 values.append(number)
             starts.append(len(values))
-        told = self._told(self._number_all(unknown)) if unknown else []
+        told = self._number_all(unknown) if unknown else []
         found = np.array(values, dtype=np.int32)
         found[found == _UNKNOWN] = [self._attributes[index][2][raw] for index, raw in unknown]
-        stated = found >= 0
+        kept = found >= 0
         return EncodedFragments(
-            starts_of(stated)[starts],
-            np.array(attributes, dtype=np.int32)[stated],
-            found[stated],
+            starts_of(kept)[starts],
+            np.array(attributes, dtype=np.int32)[kept],
+            found[kept],
             told,
         )
+
+    def read_all(self, fragments: Sequence[Fragment]) -> EncodedFragments:
+        """See `MergingClusters.read_all`; each different value is read once."""
+        taken = Taken.of(fragments)
+        said, names = StatedValues.of(taken.fragments), self._encoder.attributes
+        starts, places = said.ranked(names, taken.places)
+        attribute, value = said.attribute[places], said.value[places]
+        number = np.full(said.begins[-1], -1, np.int32)  # the kernel's, of each value
+        index_of = np.zeros(len(said.attributes), np.int32)
+        for k, name in enumerate(said.attributes):
+            if name not in names:
+                continue
+            index_of[k] = index = names.index(name)
+            read = self._encoder.numbers(index, said.values[k])
+            met = np.array(read, np.int64)[value[attribute == k] - said.begins[k]]
+            in_order = by_first(met[met >= 0], max(read, default=0) + 1).tolist()
+            for begin in range(0, len(in_order), _TOLD_AT_ONCE):
+                self._tell(self._numbered(index, in_order[begin : begin + _TOLD_AT_ONCE]))
+            of = slice(said.begins[k], said.begins[k + 1])
+            number[of] = [self._number[index].get(one, -1) for one in read]
+        values = number[value]
+        kept = values >= 0
+        starts = starts_of(kept)[starts]
+        return EncodedFragments(starts, index_of[attribute[kept]], values[kept], None)
 
     def encode_all(self, fragments: Sequence[Fragment]) -> list[KernelRecord]:
         said: list[dict[tuple[str, ...], None]] = [{} for _ in self._read_as]
@@ -385,15 +412,15 @@ class UrnClusters(MergingClusters):
                 if raw not in numbers:
                     said[index][raw] = None
         numbers_of = self._encoder.numbers
-        self.meet([[n for n in numbers_of(i, [*of]) if n >= 0] for i, of in enumerate(said)])
+        self.meet(
+            [[n for n in numbers_of(i, map(stated, of)) if n >= 0] for i, of in enumerate(said)]
+        )
         return super().encode_all(fragments)
 
     def meet(self, values: Sequence[Iterable[int]]) -> None:
         """Number values by attribute, new ones ascending: merges are scored one way round."""
-        new = [sorted({*some}.difference(self._number[i])) for i, some in enumerate(values)]
-        for numbers, some in zip(self._number, new, strict=True):
-            numbers.update(zip(some, count(len(numbers)), strict=False))
-        self._tell(self._told(new))
+        for index, some in enumerate(values):
+            self._tell(self._numbered(index, sorted({*some})))
 
     def evidence(self, index: int, u: int, v: int) -> float:
         """L({u, v}) - L({u}) - L({v}) of two values of an attribute that were met, nats."""
@@ -401,21 +428,13 @@ class UrnClusters(MergingClusters):
         told: float = self.kernel.kb_attributes_evidence(self.handle, index, numbers[u], numbers[v])
         return told
 
-    def _told(self, new: Sequence[list[int]]) -> list[_Told]:
-        """For `tell`, the new values of each attribute that has any."""
-        told = [
-            (
-                index,
-                len(self._values[index]),
-                len(of_attribute),
-                self._arrays_of(index, of_attribute),
-            )
-            for index, of_attribute in enumerate(new)
-            if of_attribute
-        ]
-        for index, of_attribute in enumerate(new):
-            self._values[index] += of_attribute
-        return told
+    def _numbered(self, index: int, met: Iterable[int]) -> list[_Told]:
+        """Number values of an attribute that are new, in their order; what `tell` says of them."""
+        numbers, values = self._number[index], self._values[index]
+        new, first = [value for value in dict.fromkeys(met) if value not in numbers], len(values)
+        numbers.update(zip(new, count(first), strict=False))
+        values += new
+        return [(index, first, len(new), self._arrays_of(index, new))] if new else []
 
     def _order(self, stated: Iterable[str]) -> list[_Attribute]:
         """The attributes among these that are read, by index."""
@@ -426,20 +445,20 @@ class UrnClusters(MergingClusters):
         self._orders[names] = order
         return order
 
-    def _number_all(self, unknown: Sequence[tuple[int, tuple[str, ...]]]) -> list[list[int]]:
-        """Number values of attributes for the kernel, -1 if they are blank; returns new ones."""
-        new: list[list[int]] = [[] for _ in self._read_as]
+    def _number_all(self, unknown: Sequence[tuple[int, tuple[str, ...]]]) -> list[_Told]:
+        """Number values of attributes for the kernel, -1 if they are blank; what `tell` says."""
+        told: list[_Told] = []
         said: list[dict[tuple[str, ...], None]] = [{} for _ in self._read_as]
         for index, raw in unknown:
             said[index][raw] = None
         for index, of in enumerate(said):
-            numbers, of_raw = self._number[index], self._attributes[index][2]
-            for raw, value in zip(of, self._encoder.numbers(index, [*of]), strict=True):
-                if value >= 0 and value not in numbers:
-                    numbers[value] = len(numbers)
-                    new[index].append(value)
-                of_raw[raw] = numbers[value] if value >= 0 else -1
-        return new
+            read = self._encoder.numbers(index, map(stated, of))
+            told += self._numbered(index, (value for value in read if value >= 0))
+            numbers = self._number[index]
+            self._attributes[index][2].update(
+                (raw, numbers.get(value, -1)) for raw, value in zip(of, read, strict=True)
+            )
+        return told
 
     def tell(self, encoded: EncodedFragments) -> None:
         self._tell(encoded.new)
