@@ -9,7 +9,8 @@ Learning, keys and encoding need every value once, and of a fragment only the nu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, overload
 
@@ -80,6 +81,14 @@ def ids_of(fragments: Sequence[Fragment]) -> Sequence[str]:
     if isinstance(fragments, FragmentColumns):
         return fragments.ids
     return [fragment.id for fragment in fragments]
+
+
+def sizes_of_sources(fragments: Sequence[Fragment], most: int) -> Mapping[str | None, int]:
+    """How many fragments each source has; empty if there are more than `most` sources."""
+    if isinstance(fragments, FragmentColumns):
+        return fragments.sources.sizes(most)
+    sizes = Counter(fragment.source for fragment in fragments)
+    return sizes if len(sizes) <= most else {}
 
 
 class Taken(Sequence[Fragment]):
@@ -183,6 +192,14 @@ class OptionalTexts(NamedTuple):
         known: dict[int, str | None] = {n: self.texts.raw(n).decode() for n in {*numbers} - {-1}}
         return [known.get(number) for number in numbers]
 
+    def sizes(self, most: int) -> dict[str | None, int]:
+        """How many fragments have each text; empty if they have more than `most`."""
+        sizes = np.bincount(self.numbers + 1, minlength=1)
+        if np.count_nonzero(sizes) > most:
+            return {}
+        found = sizes.nonzero()[0].tolist()
+        return {self.texts[k - 1] if k else None: int(sizes[k]) for k in found}
+
 
 class FragmentColumns(Sequence[Fragment]):
     """The fragments of a file, made when they are asked for.
@@ -208,7 +225,7 @@ class FragmentColumns(Sequence[Fragment]):
     ) -> None:
         self.ids = ids
         self._statements, self._labels = statements, labels
-        self._sources, self._rests = sources, rests
+        self.sources, self._rests = sources, rests
         self._held: dict[int, tuple[str, ...]] = {}  # values that lists of one share
         self._kept: dict[int, list[Fragment]] = {}  # blocks of fragments
 
@@ -266,7 +283,7 @@ class FragmentColumns(Sequence[Fragment]):
             self.ids.of(rows),
             self._properties(rows),
             self._labels.of(rows),
-            self._sources.of(rows),
+            self.sources.of(rows),
             self._rests.numbers[rows].tolist(),
             strict=True,
         )

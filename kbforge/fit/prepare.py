@@ -16,7 +16,7 @@ and share a value of every attribute that both state.
 from __future__ import annotations
 
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -40,6 +40,7 @@ from kbforge.contracts import (
 from kbforge.errors import KBForgeError, UsageError, counted, listed, option, quoted
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
 from kbforge.files.answers import decided as decisions_of
+from kbforge.files.columns import sizes_of_sources
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, alpha_by_grouping, read_calibration
 from kbforge.fit.choices import (
     DEFAULT_LIKELIHOOD,
@@ -717,9 +718,9 @@ def tables_to_link(fragments: Sequence[Fragment]) -> str:
 
 def _without_duplicates(fragments: Sequence[Fragment], most: float) -> list[str]:
     """The sources, ascending, if they are a few tables with few duplicates; else empty."""
-    sizes = Counter(fragment.source for fragment in fragments)
+    sizes = sizes_of_sources(fragments, _MOST_TABLES)
     named = sorted(name for name in sizes if name is not None)
-    if not 2 <= len(named) == len(sizes) <= _MOST_TABLES or min(sizes.values()) < _LEAST_RECORDS:
+    if not 2 <= len(named) == len(sizes) or min(sizes.values()) < _LEAST_RECORDS:
         return []
     tables = _tables(fragments, "source")
     return [] if any(_share_of_duplicates(of) > most for of in tables.values()) else named

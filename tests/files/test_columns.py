@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,9 +19,10 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
-from kbforge.files.columns import Statements, statements_of
+from kbforge.files.columns import FragmentColumns, Statements, sizes_of_sources, statements_of
 from kbforge.files.fragments import located, read_fragments
 from kbforge.files.lines import read_columns
+from kbforge.fit.prepare import duplicates_note
 from kbforge.kernel.binding import WORKERS
 from tests.hostile.damage import damaged
 from tests.jsonl import write_lines
@@ -293,3 +295,26 @@ def test_some_fragments_of_columns_are_made_without_being_kept(tmp_path: Path) -
         assert columns.some(np.array(chosen, np.int64)) == [columns[k] for k in chosen]
     assert list(columns) == [Fragment.from_json(row, "") for row in rows]
     assert columns.some(np.array([7, 9]))[1] is columns[9]  # all have been gone through
+
+
+@given(st.lists(st.sampled_from([None, "a", "b", "ä"]), min_size=1))
+def test_sources_are_counted_without_fragments(sources):
+    rows = [{"id": f"f{k}", "properties": {"n": ["x"]}} for k in range(len(sources))]
+    for row, source in zip(rows, sources, strict=True):
+        row |= {} if source is None else {"source": source}
+    with tempfile.TemporaryDirectory() as folder:
+        write_lines(Path(folder) / "f.jsonl", rows)
+        columns = read_columns(f"{folder}/f.jsonl")
+    expected = Counter(columns[k].source for k in range(len(columns)))
+    for most in (1, len(expected)):
+        counted = sizes_of_sources(columns, most)
+        assert counted == sizes_of_sources([*columns], most)
+        assert counted == (expected if len(expected) <= most else {})
+
+
+def test_a_note_of_tables_makes_no_fragments(tmp_path, monkeypatch):
+    rows = [{"id": f"f{k}", "properties": {"n": ["x"]}, "source": f"s/{k}"} for k in range(50)]
+    write_lines(tmp_path / "f.jsonl", rows)
+    columns = read_columns(str(tmp_path / "f.jsonl"))
+    monkeypatch.setattr(FragmentColumns, "_made", None)
+    assert duplicates_note(columns, None) == ""
