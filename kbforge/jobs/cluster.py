@@ -59,6 +59,7 @@ from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble, with_made
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest
 from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, export, read_policy, table_of
+from kbforge.texts.statements import values_read_once
 
 _SHOWN_ENTITIES = 10
 
@@ -93,13 +94,14 @@ def cluster(
     if against is not None:
         fragments, known = entered(fragments, against, choices, all_known, on_stage)
     require_link(fragments, choices.link)
-    prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
-    prepared = honoured(prepared if known is None else known.honoured(prepared), fragments)
-    ready = time.perf_counter()
-    if on_step is not None and not prepared.spec.likelihood.probability:
-        on_step = _telling_scores(on_step)
-    rng = np.random.default_rng(choices.seed)
-    posterior = prepared.clusterer.cluster(fragments, prepared.spec, rng, on_step)
+    with values_read_once():
+        prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
+        prepared = honoured(prepared if known is None else known.honoured(prepared), fragments)
+        ready = time.perf_counter()
+        if on_step is not None and not prepared.spec.likelihood.probability:
+            on_step = _telling_scores(on_step)
+        rng = np.random.default_rng(choices.seed)
+        posterior = prepared.clusterer.cluster(fragments, prepared.spec, rng, on_step)
     # an interrupted run has got to a prefix
     reached = fragments[: posterior.n_fragments]
     taken, too_large = _estimated(posterior, choices.estimate, prepared.spec.constraints, reached)

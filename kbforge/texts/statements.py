@@ -41,6 +41,13 @@ def values_read_once() -> Iterator[None]:
             _kept.reset(before)
 
 
+def forget_values() -> None:
+    """Free what is kept; what is asked for again is made again."""
+    kept = _kept.get()
+    if kept is not None:
+        kept.clear()
+
+
 def once(make: _Make[_Made], fragments: Sequence[Fragment]) -> _Made:
     """What is made of fragments; within `values_read_once` it is made once."""
     kept = _kept.get()

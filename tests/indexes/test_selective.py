@@ -19,7 +19,7 @@ from kbforge.indexes.recall import recall_of
 from kbforge.indexes.selective import _PAIRED, Selective, holders_of
 from kbforge.texts import digest_of
 from kbforge.texts.kinds import features_of, read_as, stated
-from kbforge.texts.statements import StatedValues, values_read_once
+from kbforge.texts.statements import StatedValues, forget_values, values_read_once
 from tests.people import people
 from tests.profile import examples
 
@@ -303,6 +303,11 @@ def test_values_are_read_once_within_a_block_only():
         said = StatedValues.of(fragments)
         assert StatedValues.of(fragments) is said
         assert StatedValues.of(fragments[:5]) is not said
+        with values_read_once():
+            assert StatedValues.of(fragments) is said
+        assert StatedValues.of(fragments) is said
+        forget_values()
+        assert StatedValues.of(fragments) is not said
     assert StatedValues.of(fragments) is not said
 
 

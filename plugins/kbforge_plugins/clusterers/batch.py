@@ -21,6 +21,7 @@ from kbforge.contracts import (
 from kbforge.contracts.clusterer import Rounds
 from kbforge.errors import UsageError, require_least
 from kbforge.indexes.selective import by_content
+from kbforge.texts.statements import forget_values, values_read_once
 from kbforge_plugins.clusterers.sequential import SplitSmc
 
 
@@ -63,7 +64,7 @@ class Batch(SplitSmc):
         """Merge in rounds, and run split SMC on what is in doubt."""
         if not merges(spec):
             return super().cluster(fragments, spec, rng, on_step)
-        run = Agglomeration(fragments, spec, self._doubt, by_content(fragments))
+        run = self._rounds(fragments, spec)
         try:
             _follow(run, len(fragments), on_step)
             if spec.constraints.link is None:
@@ -85,9 +86,15 @@ class Batch(SplitSmc):
         """See `OnlineClusterer.begun`."""
         if not merges(spec):
             return None
-        run = Agglomeration(fragments, spec, self._doubt, by_content(fragments))
+        run = self._rounds(fragments, spec)
         _follow(run, len(fragments), on_step)
         return run.snapshot(self.rules, rng)
+
+    def _rounds(self, fragments: Sequence[Fragment], spec: ModelSpec) -> Agglomeration:
+        with values_read_once():
+            run = Agglomeration(fragments, spec, self._doubt, by_content(fragments))
+            forget_values()
+        return run
 
     def finishes_with(self, spec: ModelSpec) -> bool:
         """A file is grouped in another way than a stream."""
