@@ -123,9 +123,10 @@ class CompiledKeys:
     def composed(
         self, said: NumberedValues, more: Sequence[Sequence[int]]
     ) -> tuple[IntArray, IntArray]:
-        """`keys_of` fragments whose values have these numbers."""
+        """`keys_of` fragments whose values have these numbers; `more` may be empty."""
         starts, keys, n = POINTER(c_int64)(), POINTER(c_int64)(), len(said.starts) - 1
-        further = end_to_end(more)
+        none = np.zeros(0, np.int64)
+        further = end_to_end(more) if more else (np.zeros_like(said.starts), none)
         told = n, *said.at, *map(address, further), workers()
         found = self._kernel.kb_keys_of(self._handle, *told, byref(starts), byref(keys))
         return binding.ints(starts, n + 1), binding.ints(keys, found)
@@ -315,7 +316,7 @@ class Selective(HashedIndex):
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """See `kbforge.contracts.index`; composed in the kernel."""
-        more = [self._keys_of_rules(f) if self.rules else () for f in fragments]
+        more = [self._keys_of_rules(f) for f in fragments] if self.rules else ()
         if isinstance(fragments, Taken):
             made, numbered = self._told_of(fragments)
             return made.composed(numbered, more)
