@@ -31,6 +31,7 @@ from scipy.special import expit
 
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
+from kbforge.files.columns import Taken
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import (
     ANCHORS,
@@ -40,9 +41,9 @@ from kbforge.fit.hypotheses import (
     candidates,
     exact_groups,
     exact_name,
-    exact_names,
     kind_of,
 )
+from kbforge.numerics import starts_of
 from kbforge.texts.statements import JoinedStatements
 
 _LONGEST = 160  # characters of a value that are compared
@@ -152,11 +153,38 @@ def _similar(first: list[str], second: list[str], scorer: Any) -> FloatArray:
 
 
 def _word_rarity(everything: Sequence[Fragment], wanted: set[str]) -> dict[str, float]:
-    names = exact_names(everything)
-    if max(map(len, names), default=0) > _LONGEST:
-        names = {name[:_LONGEST] for name in names}
+    names = _exact_names(everything)
     counts = Counter(chain.from_iterable(wanted.intersection(name.split()) for name in names))
     return {word: math.log((len(names) + 1) / count) for word, count in counts.items()}
+
+
+def _exact_names(fragments: Sequence[Fragment]) -> set[str]:
+    """The different exact names, as far as they are compared; no fragment with one is made."""
+    said = JoinedStatements.of(fragments)
+    naming = [2 if name == "name" else "name" in name.casefold() for name in said.attributes]
+    rank = np.array(naming, np.int8)[said.attribute]
+    owner = np.arange(len(fragments)).repeat(np.diff(said.starts))
+    best = np.zeros(len(fragments), np.int8)
+    np.maximum.at(best, owner, rank)
+    read = np.flatnonzero((rank > 0) & (rank == best[owner]))
+    sizes, values = np.bincount(owner[read], minlength=len(fragments)), said.value[read]
+    used = np.flatnonzero(np.bincount(values)).tolist()
+    folded = {k: " ".join(said.values_of(k)[0].casefold().split()) for k in used}
+    names = {exact_name(one)[:_LONGEST] for one in Taken(fragments, np.flatnonzero(best == 0))}
+    for size in np.flatnonzero(np.bincount(sizes[best > 0])).tolist():
+        parts = values[starts_of(sizes)[:-1][sizes == size, None] + np.arange(size)]
+        for row in parts[_first_of_each(parts)].tolist():
+            names.add(" ".join(filter(None, map(folded.__getitem__, row)))[:_LONGEST])
+    return names
+
+
+def _first_of_each(rows: NDArray[np.int32]) -> IntArray:
+    """The places of the different rows."""
+    code = np.zeros(len(rows), np.uint64)
+    for column in rows.T:
+        code = code * np.uint64(0x9E3779B97F4A7C15) + column.astype(np.uint64)
+        code ^= code >> np.uint64(29)
+    return np.asarray(np.unique(code, return_index=True)[1])
 
 
 def _common(
