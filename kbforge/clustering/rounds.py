@@ -190,7 +190,9 @@ class Agglomeration:
 
     def _posterior(self, found: _Columns) -> Posterior:
         subproblems = Subproblems(*found[:-2])
-        return Posterior(subproblems, found.log_posterior, len(self._order), self.scored)
+        return Posterior(
+            *(subproblems, found.log_posterior, len(self._order), self.scored), merges_cut=self.cut
+        )
 
     def snapshot(self, rules: Rules, rng: np.random.Generator) -> Snapshot:
         """The posterior as that of a session, which can be opened and continued."""

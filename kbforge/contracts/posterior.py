@@ -241,6 +241,8 @@ class Posterior:
         ended: why the run ended.
         evaluations_in_vain: sets that a black box scored ahead but no step used;
             `model_evaluations` does not count them.
+        merges_cut: the expected number of further merges that a bound on the size of subproblems
+            left out.
 
     """
 
@@ -250,6 +252,7 @@ class Posterior:
     model_evaluations: int
     ended: Ending = Ending.DONE
     evaluations_in_vain: int = field(default=0, compare=False)
+    merges_cut: float = 0.0
 
     def __repr__(self) -> str:
         blocks = f"{self.n_fragments:,} fragments, {len(self.subproblems):,} subproblems"

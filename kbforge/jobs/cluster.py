@@ -113,7 +113,7 @@ def cluster(
         Times(preparing=ready - begin, clustering=time.perf_counter() - ready),
         prepared.alpha,
         prepared.confidence,
-        (*prepared.notes, *filter(None, (tables, too_large))),
+        (*prepared.notes, *filter(None, (tables, too_large, _note_of_cut(posterior)))),
         prepared.likelihood,
         choices.alternatives,
         prepared.spec.likelihood.probability,
@@ -131,6 +131,18 @@ def _note_of_tables(
     if choices.link is None and "link" in prepared.options:
         return ""
     return duplicates_note(fragments, choices.link)
+
+
+def _note_of_cut(posterior: Posterior) -> str:
+    """A sentence about what a bound on subproblems left out of the posterior; "" of less than one
+    merge."""
+    cut = round(posterior.merges_cut)
+    if not cut:
+        return ""
+    return (
+        f"alternatives and probabilities leave out about {counted(cut, 'merge')} between "
+        f"subproblems that would be too large; {option('clusterer.largest')} allows larger ones"
+    )
 
 
 def _estimated(
@@ -372,6 +384,7 @@ class KnowledgeBase:
             "log10_effective_particles": posterior.log10_effective_particles,
             "model_evaluations": posterior.model_evaluations,
             "evaluations_in_vain": posterior.evaluations_in_vain,
+            "merges_cut": posterior.merges_cut,
             "seconds": times.total,
             **{f"seconds_{stage}": seconds for stage, seconds in asdict(times).items()},
             "clustered_per_second": posterior.n_fragments / max(times.clustering, 1e-9),

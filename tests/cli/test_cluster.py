@@ -30,6 +30,7 @@ SUMMARY = {
     "log10_effective_particles",
     "model_evaluations",
     "evaluations_in_vain",
+    "merges_cut",
     "seconds",
     "seconds_reading",
     "seconds_preparing",
@@ -292,6 +293,20 @@ def test_one_entity_of_nearly_everything_is_said(
     ran = program("cluster", points, "-o", tmp_path / "kb.jsonl", *GAUSSIAN, "--set", "particles=5")
     assert ("one entity holds" in ran.err) is said
     assert ("try a larger --alpha than 1" in ran.err) is said
+
+
+def test_merges_that_the_largest_subproblem_leaves_out_are_said(
+    program: Run, tmp_path: Path
+) -> None:
+    given = ("cluster", QUICKSTART, "--likelihood", "attributes", "--alpha", "20", "--json")
+    told = {}
+    for most in (1, 9999):
+        out, bound = tmp_path / f"{most}.jsonl", f"clusterer.largest={most}"
+        run = program(*given, "-o", out, "--set", bound)
+        told[most] = run.json["merges_cut"], "leave out about" in run.err
+    assert told[9999] == (0.0, False)
+    assert told[1][0] >= 0.5
+    assert told[1][1]
 
 
 def test_control_c_before_the_first_step_ends_at_once() -> None:

@@ -165,7 +165,7 @@ void Local::contract() {
   }
   unit_.resize(n);
   std::iota(unit_.begin(), unit_.end(), 0);
-  std::vector<std::uint8_t> whole(n, 1);
+  std::vector<std::uint8_t> whole(n, 1), contracted(merges.size());
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     double least = rules_.doubt * kGainUnits;
     for (;; least = least > kGainUnits / 16 ? least / 2 : 0.0) {
@@ -173,16 +173,14 @@ void Local::contract() {
       for (std::int32_t k : of_part[part]) whole[merges[k].into] = whole[merges[k].slot] = 1;
       for (std::int32_t k : of_part[part]) {
         const Merge& merge = merges[k];
-        whole[merge.into] = whole[merge.into] && whole[merge.slot] && merge.margin >= least;
-        left -= whole[merge.into];
+        const bool both = whole[merge.into] && whole[merge.slot] && merge.margin >= least;
+        whole[merge.into] = contracted[k] = both;
+        left -= both;
       }
       if (left <= rules_.most || least == 0.0) break;
     }
-    for (std::int32_t k : of_part[part]) whole[merges[k].into] = whole[merges[k].slot] = 1;
     for (std::int32_t k : of_part[part]) {
-      const Merge& merge = merges[k];
-      whole[merge.into] = whole[merge.into] && whole[merge.slot] && merge.margin >= least;
-      if (whole[merge.into]) unit_[merge.slot] = merge.into;
+      if (contracted[k]) unit_[merges[k].slot] = merges[k].into;
     }
   }
   held_.resize(n);

@@ -72,7 +72,7 @@ class Batch(SplitSmc):
             # merges alone cannot exchange the partners of two records
             session = self.open(spec, rng, run.snapshot(self.rules, rng))
             session.revise(0)
-            return session.posterior()
+            return replace(session.posterior(), merges_cut=run.cut)
         except Interrupted:
             return replace(run.without_doubt(), ended=Ending.INTERRUPTED)
 
