@@ -325,11 +325,16 @@ class Source(ABC):
         endings: extensions of files that it reads, such as ".csv": `kbforge load people.csv` uses
             the source that declares the extension.
 
+        into: a `kbforge.files.lines.ColumnReader` that may take over rows, where all of one file is
+            read; `read` yields the others. At a bad record or a repeated id the file is read again
+            without it, so that `read` need not find these out beforehand.
+
     """
 
     endings: ClassVar[tuple[str, ...]] = ()
 
     where: str = ""
+    into: Any = None
     counts: Mapping[str, int] = MappingProxyType({})
     taken: Sequence[str] = ()
 

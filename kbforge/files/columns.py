@@ -19,6 +19,7 @@ import orjson
 from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, IntArray
+from kbforge.contracts.fragment import ROW
 from kbforge.files.fragments import held
 from kbforge.numerics import spread, starts_of
 
@@ -211,7 +212,8 @@ class FragmentColumns(Sequence[Fragment]):
         statements: what they state.
         labels: of the fragments.
         sources: of the fragments.
-        rests: `[vector, metadata]` as JSON, of a fragment that has either.
+        rests: `[vector, metadata]` as JSON, of a fragment that has either; -1 - n for one with no
+            vector, whose metadata are only the row n.
 
     """
 
@@ -289,7 +291,9 @@ class FragmentColumns(Sequence[Fragment]):
         )
         for name, properties, label, source, rest in columns:
             vector = metadata = None
-            if rest >= 0:
+            if rest < -1:
+                metadata = {ROW: -1 - rest}
+            elif rest >= 0:
                 vector, metadata = orjson.loads(self._rests.texts.raw(rest))
                 vector = None if vector is None else tuple(map(float, vector))
             yield Fragment(name, properties, vector, label, source, metadata)

@@ -203,13 +203,19 @@ def read_fragments(
     if name is None:
         yield from first(distinct(read_located(path, on_bad), on_bad), limit)
         return
-    takes = option_parameters(registry.load("sources", name))
-    own = {option: v for option, v in given.items() if v is not None or option in takes}
-    source: Source = registry.create("sources", name, own)
+    source = source_of(name, given)
     yield from read(source, [path], on_bad, limit)
     if tell is not None:
         for sentence in accounts(source, path):
             tell(sentence)
+
+
+def source_of(name: str, given: Mapping[str, object]) -> Source:
+    """A source with options, without those that it does not have and that nobody gave."""
+    takes = option_parameters(registry.load("sources", name))
+    own = {option: v for option, v in given.items() if v is not None or option in takes}
+    source: Source = registry.create("sources", name, own)
+    return source
 
 
 def advising(path: str) -> OnBad:

@@ -151,7 +151,10 @@ class Rival(Structure):
 class CPlace(Structure):
     """kb_place: a place among the lines of a file."""
 
-    _fields_ = (("lines", c_int64), ("blank", c_int64), ("at", c_void_p), ("size", c_int64))
+    _fields_ = (
+        *(("lines", c_int64), ("blank", c_int64), ("at", c_void_p), ("size", c_int64)),
+        ("rows", c_int64),
+    )
 
 
 class CTexts(Structure):
@@ -265,6 +268,10 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_columns_free": (None, (c_void_p,)),
     "kb_columns_parse": (None, (*2 * (c_void_p,), c_int64)),
     "kb_columns_take": (c_int32, (c_void_p, POINTER(CPlace))),
+    "kb_columns_plan": (None, 4 * (c_void_p,)),
+    "kb_columns_text": (None, (*2 * (c_void_p,), *3 * (c_int64,))),
+    "kb_columns_batch": (c_int32, (*3 * (c_void_p,), *3 * (c_int64,))),
+    "kb_columns_nulls": (c_int64, (c_void_p, POINTER(_INTS))),
     "kb_columns_put": (c_int32, (c_void_p, c_char_p, c_int64, c_char_p, c_int64)),
     "kb_columns_texts": (None, (c_void_p, c_int32, c_int64, POINTER(CTexts))),
     "kb_columns_numbers": (c_int64, (c_void_p, c_int32, POINTER(POINTER(c_int32)))),

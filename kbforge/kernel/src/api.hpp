@@ -12,6 +12,9 @@
 #define KB_API extern "C" __attribute__((visibility("default")))
 #endif
 
+struct ArrowArray;
+struct ArrowSchema;
+
 namespace kbforge {
 struct Run;
 class Table;
@@ -49,11 +52,11 @@ struct kb_totals {
 };
 
 // A place among the lines of a file: the lines before it, how much the blank ones just before it
-// weigh, and its bytes.
+// weigh, and its bytes; for a table, the lines and rows before it that were read at once.
 struct kb_place {
   std::int64_t lines, blank;
   const char* at;
-  std::int64_t size;
+  std::int64_t size, rows;
 };
 
 // Texts, one after another: where each begins, shape [n + 1], and their bytes.
@@ -272,6 +275,21 @@ KB_API void kb_columns_free(kbforge::ColumnReader* reader);
 KB_API void kb_columns_parse(kbforge::ColumnReader* reader, const char* lines, std::int64_t size);
 // Take over fragments up to a doubt; returns a Reached of columns.hpp.
 KB_API std::int32_t kb_columns_take(kbforge::ColumnReader* reader, kb_place* place);
+// What the rows of a table mean (Plan in rows.hpp). Numbers: how many columns, attributes and nulls;
+// the columns of ids and labels, or -1; the delimiter; whether there are a source and a header; of
+// each column its attribute, or -1, and whether it has dates. Texts: attributes, nulls, prefix,
+// separator, source, the header's first.
+KB_API void kb_columns_plan(kbforge::ColumnReader* reader, const std::int64_t* numbers,
+                            const std::int64_t* starts, const char* bytes);
+// Read records of lines, each with its newline, or rows of a record batch of texts (Arrow's C data
+// interface), up to a doubt. So many lines and rows of the table come before. 0: no such batch.
+KB_API void kb_columns_text(kbforge::ColumnReader* reader, const char* text, std::int64_t size,
+                            std::int64_t lines, std::int64_t rows);
+KB_API std::int32_t kb_columns_batch(kbforge::ColumnReader* reader, const ArrowSchema* schema,
+                                     const ArrowArray* batch, std::int64_t begin, std::int64_t end,
+                                     std::int64_t rows);
+// How many values meant that there is none, by null.
+KB_API std::int64_t kb_columns_nulls(kbforge::ColumnReader* reader, const std::int64_t** out);
 // Add the fragment of a checked line, and `[vector, metadata]` as JSON if it has either; a Put.
 KB_API std::int32_t kb_columns_put(kbforge::ColumnReader* reader, const char* line,
                                    std::int64_t size, const char* rest, std::int64_t rest_size);

@@ -1,6 +1,7 @@
 #include "columns.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "api.hpp"
 
@@ -11,6 +12,7 @@ namespace {
 constexpr std::size_t kChunk = 1 << 18;
 constexpr std::size_t kAhead = 8;             // texts that memory is asked for before their turn
 constexpr std::size_t kFew = 64;              // fragments that are not worth waking other threads
+constexpr std::int64_t kRows = 4096;           // of a batch that are read at a time
 constexpr std::size_t kMostTexts = 1u << 30;  // numbers have 31 bits, and a call reads fewer texts
 
 const char* newline_after(const char* at, const char* end) {
@@ -36,13 +38,85 @@ void expect(const std::vector<Text>& texts, std::size_t k, std::size_t end, cons
 }  // namespace
 
 void Columns::parse(const char* begin, std::size_t size) {
-  full_ = std::max(ids.size(), names.size()) > kMostTexts;
-  for (const Interner& texts : values) full_ = full_ || texts.size() > kMostTexts;
-  chunks_ = chunks_of(begin, size);
-  chunk_ = row_ = doubt_ = 0;
+  begin_parts(chunks_of(begin, size));
   crew_.share(chunks_.size(), 1, [this](std::size_t, std::size_t k) {
     read_lines(chunks_[k], limits_, seed_, false);
   });
+}
+
+void Columns::begin_parts(std::vector<Chunk> chunks) {
+  full_ = std::max({ids.size(), names.size(), lines_of_table_, rows_of_table_}) > kMostTexts;
+  for (const Interner& texts : values) full_ = full_ || texts.size() > kMostTexts;
+  chunks_ = std::move(chunks);
+  chunk_ = row_ = doubt_ = 0;
+}
+
+void Columns::plan(Plan plan) {
+  plan_ = std::make_unique<Plan>(std::move(plan));
+  nulls.assign(plan_->nulls.size(), 0);
+}
+
+// Every chunk is read as if a record began there. Where that is not so, it is read again from the end
+// of the one before.
+void Columns::parse_text(const char* begin, std::size_t size, std::size_t lines,
+                         std::size_t rows) {
+  const char* const stop = begin + size;
+  lines_of_table_ = lines;
+  rows_of_table_ = rows;
+  lines_ = rows_ = 0;
+  begin_parts(chunks_of(begin, size));
+  std::vector<const char*> ends;
+  for (const Chunk& chunk : chunks_) ends.push_back(chunk.end);
+  crew_.share(chunks_.size(), 1, [this, stop](std::size_t, std::size_t k) {
+    read_records(chunks_[k], stop, *plan_, limits_, seed_);
+  });
+  for (std::size_t k = 0; k < chunks_.size(); ++k) {
+    if (!chunks_[k].doubts.empty()) chunks_.resize(k + 1);
+    if (k + 1 >= chunks_.size() || chunks_[k + 1].begin == chunks_[k].end) continue;
+    Chunk again;
+    again.begin = chunks_[k].end;
+    again.end = std::max(again.begin, ends[k + 1]);
+    read_records(again, stop, *plan_, limits_, seed_);
+    chunks_[k + 1] = std::move(again);
+  }
+}
+
+bool Columns::parse_batch(const ArrowSchema& schema, const ArrowArray& batch, std::int64_t begin,
+                          std::int64_t end, std::size_t rows) {
+  std::vector<ArrowTexts> columns;
+  if (!open_batch(schema, batch, *plan_, columns)) return false;
+  lines_of_table_ = rows_of_table_ = rows;
+  lines_ = rows_ = 0;
+  begin_parts(std::vector<Chunk>(static_cast<std::size_t>((end - begin + kRows - 1) / kRows)));
+  crew_.share(chunks_.size(), 1, [&](std::size_t, std::size_t k) {
+    const std::int64_t first = begin + static_cast<std::int64_t>(k) * kRows;
+    read_batch(chunks_[k], columns, first, std::min(end, first + kRows), *plan_, limits_, seed_);
+  });
+  return true;
+}
+
+// Fragments of a table have the numbers of their rows, and their ids may be made of them.
+void Columns::number_rows(Chunk& chunk, std::size_t begin, std::size_t end) const {
+  const Text& prefix = plan_->prefix;
+  const std::size_t first_line = lines_of_table_ + chunk.lines_before + 1;
+  if (prefix.size) {
+    std::size_t size = 0;
+    for (std::size_t row = begin; row < end; ++row) size += prefix.size + chunk.ids[row].size + 20;
+    chunk.made_ids.reset(new char[size]);
+  }
+  char* to = chunk.made_ids.get();
+  for (std::size_t row = begin; row < end; ++row) {
+    const std::size_t line = first_line + chunk.lines[row];
+    chunk.rests[row] = Text{nullptr, static_cast<std::uint32_t>(line), 0};
+    if (!prefix.size) continue;
+    Text& id = chunk.ids[row];
+    char* const at = to;
+    to = std::copy(prefix.at, prefix.at + prefix.size, to);
+    to = id.at ? std::copy(id.at, id.at + id.size, to)
+               : std::to_chars(to, to + 20, rows_of_table_ + rows_ + row + 1).ptr;
+    id = Text{at, static_cast<std::uint32_t>(to - at), 0};
+    id.hash = hash_of(id.at, id.size, seed_);
+  }
 }
 
 Reached Columns::take(Place& place) {
@@ -56,6 +130,8 @@ Reached Columns::take(Place& place) {
     const std::size_t end = doubtful ? chunk.doubts[doubt_].row : chunk.ids.size();
     const std::size_t n = std::min(wanted, end - row_);
     chunk.lines_before = lines_;
+    if (plan_) number_rows(chunk, row_, row_ + n);
+    for (const auto& [row, which] : chunk.nulls) nulls[which] += row >= row_ && row < row_ + n;
     parts.push_back(Part{&chunk, row_, row_ + n});
     row_ += n;
     wanted -= n;
@@ -66,15 +142,20 @@ Reached Columns::take(Place& place) {
     if (doubtful) {
       const Doubt& met = chunk.doubts[doubt_++];
       reached = met.blank ? Reached::kBlank : Reached::kDoubt;
-      place = Place{lines_ + met.line, met.line ? 0 : blank_, met.size, chunk.begin + met.at};
+      place = Place{lines_ + met.line, met.line ? 0 : blank_, met.size, chunk.begin + met.at,
+                    rows_ + met.row};
       break;
     }
     lines_ += chunk.n_lines;
+    rows_ += chunk.rows();
     blank_ = chunk.all_blank ? blank_ + chunk.blank : chunk.blank;
     row_ = doubt_ = 0;
   }
-  if (reached == Reached::kEnd) place = Place{lines_, blank_, 0, nullptr};
-  return merge(parts, place) ? reached : Reached::kDoubt;
+  if (reached == Reached::kEnd) {
+    place = Place{lines_, blank_, 0, chunks_.empty() ? nullptr : chunks_.back().end, rows_};
+  }
+  if (merge(parts, place)) return reached;
+  return plan_ ? Reached::kRepeated : Reached::kDoubt;
 }
 
 // Add fragments to all columns. False: one of them repeats an id, and is at the place.
@@ -110,6 +191,7 @@ bool Columns::add_ids(const Part& part, Place& place) {
     expect(chunk.ids, row, part.end, ids);
     const std::size_t known = ids.size();
     if (ids.number(chunk.ids[row]) == known) continue;
+    if (plan_) return false;
     const char* at = chunk.begin;
     for (std::uint32_t line = 0; line < chunk.lines[row]; ++line) {
       at = newline_after(at, chunk.end) + 1;
@@ -127,7 +209,9 @@ void Columns::add(Optional which, const std::vector<Text>& texts, const Part& pa
   make_room(out, part.end - part.begin);
   for (std::size_t row = part.begin; row < part.end; ++row) {
     expect(texts, row, part.end, known);
-    out.push_back(texts[row].at ? static_cast<std::int32_t>(known.number(texts[row])) : -1);
+    const Text& text = texts[row];
+    out.push_back(text.at ? static_cast<std::int32_t>(known.number(text))
+                          : -1 - static_cast<std::int32_t>(text.size));
   }
 }
 
@@ -210,7 +294,8 @@ std::int32_t kb_columns_take(ColumnReader* reader, kb_place* out) {
   kbforge::Place place;
   const kbforge::Reached reached = reader->columns.take(place);
   *out = kb_place{static_cast<std::int64_t>(place.lines), static_cast<std::int64_t>(place.blank),
-                  place.at, static_cast<std::int64_t>(place.size)};
+                  place.at, static_cast<std::int64_t>(place.size),
+                  static_cast<std::int64_t>(place.rows)};
   return static_cast<std::int32_t>(reached);
 }
 
@@ -218,6 +303,55 @@ std::int32_t kb_columns_put(ColumnReader* reader, const char* line, std::int64_t
                             const char* rest, std::int64_t rest_size) {
   return static_cast<std::int32_t>(reader->columns.put(line, static_cast<std::size_t>(size), rest,
                                                        static_cast<std::size_t>(rest_size)));
+}
+
+void kb_columns_plan(ColumnReader* reader, const std::int64_t* numbers, const std::int64_t* starts,
+                     const char* bytes) {
+  kbforge::Plan plan;
+  const std::int64_t n_columns = numbers[0], n_attributes = numbers[1], n_nulls = numbers[2];
+  const std::int64_t n = n_attributes + n_nulls + 4;
+  plan.bytes.assign(bytes, bytes + starts[n]);
+  const auto text = [&](std::int64_t k) {
+    const auto size = static_cast<std::uint32_t>(starts[k + 1] - starts[k]);
+    kbforge::Text out{plan.bytes.data() + starts[k], size, 0};
+    out.hash = kbforge::hash_of(out.at, out.size, reader->columns.seed());
+    return out;
+  };
+  for (std::int64_t k = 0; k < n_attributes; ++k) plan.attributes.push_back(text(k));
+  for (std::int64_t k = 0; k < n_nulls; ++k) plan.nulls.push_back(text(n_attributes + k));
+  plan.prefix = text(n - 4);
+  plan.separator = text(n - 3);
+  if (numbers[6]) plan.source = text(n - 2);
+  if (numbers[7]) plan.header = text(n - 1);
+  plan.id = static_cast<std::int32_t>(numbers[3]);
+  plan.label = static_cast<std::int32_t>(numbers[4]);
+  plan.delimiter = static_cast<char>(numbers[5]);
+  plan.repeats = plan.separator.size;
+  std::vector<bool> is_stated(static_cast<std::size_t>(n_attributes));
+  for (const std::int64_t* at = numbers + 8; at < numbers + 8 + 2 * n_columns; at += 2) {
+    plan.columns.push_back({static_cast<std::int32_t>(at[0]), at[1] != 0});
+    if (at[0] < 0) continue;
+    plan.repeats = plan.repeats || is_stated[at[0]];
+    is_stated[at[0]] = true;
+  }
+  reader->columns.plan(std::move(plan));
+}
+
+void kb_columns_text(ColumnReader* reader, const char* text, std::int64_t size, std::int64_t lines,
+                     std::int64_t rows) {
+  reader->columns.parse_text(text, static_cast<std::size_t>(size), static_cast<std::size_t>(lines),
+                             static_cast<std::size_t>(rows));
+}
+
+std::int32_t kb_columns_batch(ColumnReader* reader, const ArrowSchema* schema,
+                              const ArrowArray* batch, std::int64_t begin, std::int64_t end,
+                              std::int64_t rows) {
+  return reader->columns.parse_batch(*schema, *batch, begin, end, static_cast<std::size_t>(rows));
+}
+
+std::int64_t kb_columns_nulls(ColumnReader* reader, const std::int64_t** out) {
+  *out = reader->columns.nulls.data();
+  return static_cast<std::int64_t>(reader->columns.nulls.size());
 }
 
 void kb_columns_texts(ColumnReader* reader, std::int32_t which, std::int64_t attribute,

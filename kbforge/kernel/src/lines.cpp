@@ -29,21 +29,6 @@ std::uint8_t byte_at(const char* at) { return static_cast<std::uint8_t>(*at); }
 
 bool continues(const char* at) { return (byte_at(at) & 0xC0) == 0x80; }
 
-// The length of a character of UTF-8 that is not ASCII; 0: it is none.
-int length_of(const char* at) {
-  const std::uint8_t first = byte_at(at);
-  if (first < 0xC2 || first > 0xF4 || !continues(at + 1)) return 0;
-  if (first < 0xE0) return 2;
-  const std::uint8_t second = byte_at(at + 1);
-  if (!continues(at + 2)) return 0;
-  if (first < 0xF0) {
-    const bool overlong = first == 0xE0 && second < 0xA0, surrogate = first == 0xED && second > 0x9F;
-    return overlong || surrogate ? 0 : 3;
-  }
-  const bool overlong = first == 0xF0 && second < 0x90, beyond = first == 0xF4 && second > 0x8F;
-  return overlong || beyond || !continues(at + 3) ? 0 : 4;
-}
-
 // Reads one line. Its newline is in no token, so nothing is read beyond it.
 class Line {
  public:
@@ -422,9 +407,13 @@ class Line {
     return n <= (real ? kMostDigitsOfReal : kMostDigits);
   }
 
-  // `[vector, metadata]` as JSON; nothing if there is neither. It is shorter than its line.
+  // The row, if the metadata have only that; else `[vector, metadata]` as JSON, which is shorter than
+  // its line; nothing if there is neither.
   Text rest() {
-    if (!vector_.at && !metadata_.at) return Text{};
+    if (!vector_.at) {
+      const std::uint32_t row = metadata_.at ? row_of(metadata_) : 0;
+      if (row || !metadata_.at) return Text{nullptr, row, 0};
+    }
     Text out;
     char* to = room();
     out.at = to;
@@ -437,6 +426,19 @@ class Line {
     out.size = static_cast<std::uint32_t>(to - out.at);
     out.hash = hash_of(out.at, out.size, seed_);
     return out;
+  }
+
+  // The number of `{"row": number}`, which is above 0 and has 31 bits; 0: it is something else.
+  static std::uint32_t row_of(const Text& json) {
+    static constexpr char kBegin[] = "{\"row\":";
+    constexpr std::uint32_t kSize = sizeof kBegin - 1, kMostOfRow = 9;
+    if (json.size < kSize + 2 || std::memcmp(json.at, kBegin, kSize) != 0) return 0;
+    const char *at = json.at + kSize, *const end = json.at + json.size - 1;
+    if (*at == ' ') ++at;
+    if (at == end || end - at > kMostOfRow || *at == '0') return 0;
+    std::uint32_t row = 0;
+    for (; at < end && is_digit(*at); ++at) row = 10 * row + static_cast<std::uint32_t>(*at - '0');
+    return at == end ? row : 0;
   }
 
   static char* appended(const Text& json, char* to) {
@@ -458,6 +460,20 @@ class Line {
 };
 
 }  // namespace
+
+int length_of(const char* at) {
+  const std::uint8_t first = byte_at(at);
+  if (first < 0xC2 || first > 0xF4 || !continues(at + 1)) return 0;
+  if (first < 0xE0) return 2;
+  const std::uint8_t second = byte_at(at + 1);
+  if (!continues(at + 2)) return 0;
+  if (first < 0xF0) {
+    const bool overlong = first == 0xE0 && second < 0xA0, surrogate = first == 0xED && second > 0x9F;
+    return overlong || surrogate ? 0 : 3;
+  }
+  const bool overlong = first == 0xF0 && second < 0x90, beyond = first == 0xF4 && second > 0x8F;
+  return overlong || beyond || !continues(at + 3) ? 0 : 4;
+}
 
 void read_lines(Chunk& chunk, const LineLimits& limits, std::uint64_t seed, bool trusted) {
   Line line(chunk, limits, seed, trusted);

@@ -26,7 +26,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, BinaryIO, ClassVar, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, cast
 
 from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, UsageError, counted, option, quoted
@@ -36,6 +36,10 @@ from kbforge.files.kinds import require_readable_as
 from kbforge.registry import ending_of
 from kbforge_plugins.sources.rows import BLANK, TableName, TableSource
 
+if TYPE_CHECKING:
+    from kbforge.files.lines import ColumnReader
+
+_RECORDS = 64  # that Python reads where the kernel is in doubt about one
 _MOST_CHARACTERS = 131_072
 _MOST_BLANK = 1_048_576  # rows, of which a spreadsheet may write so many below the last one
 _TABBED = (".tsv", ".tab")
@@ -85,8 +89,12 @@ class CsvSource(TableSource):
             self.taken.append("")
             as_what = described(delimiter, encoding, self._encoding is None)
             about = f"{quoted(called(path), 400)}: {as_what}"
-            numbered = lines_of(as_utf8(stream, encoding), called(path), on_bad)
-            lines = _Lines(called(path), numbered, encoding, delimiter, self.counts)
+            text: Any = as_utf8(stream, encoding)
+            if self.into is not None:
+                from kbforge.files.lines import LineBuffer  # the kernel takes time to import
+
+                text = LineBuffer(text)
+            lines = _Lines(called(path), text, on_bad, encoding, delimiter, self.counts)
             yield from self._read_rows(lines, delimiter, table, on_bad, about)
 
     def _read_rows(
@@ -101,7 +109,10 @@ class CsvSource(TableSource):
         if self.separator == delimiter:
             about = f"{about}; separator splits the text within a cell, delimiter the columns"
         self.taken[-1] = f"{about}, {self.summary(header)}"
+        by_kernel = self.into is not None and reader.plan(self.into, delimiter)
         while True:
+            if by_kernel:
+                number += lines.taken(self.into, number)
             try:
                 cells = _parse_next(lines, delimiter)
                 if cells is None:
@@ -122,6 +133,8 @@ class CsvSource(TableSource):
                 continue
             if fragment is not None:
                 yield fragment
+        if by_kernel:
+            reader.account_for(self.into)
         if not number:
             named = option("source.columns", "a,b")
             how = f"{named} names the columns of a file without a header line"
@@ -174,16 +187,33 @@ class _Lines:
     def __init__(
         self,
         name: str,
-        lines: Iterator[tuple[int, bytes]],
+        stream: BinaryIO,
+        on_bad: OnBad,
         encoding: str,
         delimiter: str,
         counts: Counter[str],
     ) -> None:
-        self._path, self.encoding, self._file = name, encoding, lines
+        self._path, self._stream, self._on_bad, self.encoding = name, stream, on_bad, encoding
+        self._file = lines_of(stream, name, on_bad)
+        self._left = 0  # records until the kernel reads on
         self._blank, self._counts = delimiter.encode() + b" \t", counts
         self._ahead: deque[tuple[int, bytes]] = deque()
         self._number = self.passed = 0
         self._record: list[tuple[int, bytes]] = []
+
+    def taken(self, into: ColumnReader, number: int) -> int:
+        """How many records the kernel takes here, after so many others.
+
+        The few after them, of which the first is in doubt, are not for it; nor is the first line.
+        """
+        self._left -= 1
+        if self._left >= 0 or not self._number:
+            return 0
+        self._left = _RECORDS - 1
+        lines, rows = into.take_text(cast(Any, self._stream), self._number, number + self.passed)
+        self._number += lines
+        self._file = lines_of(self._stream, self._path, self._on_bad, self._number)
+        return rows
 
     def begin(self) -> None:
         """Go to the line that starts the next record."""

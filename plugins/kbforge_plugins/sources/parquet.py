@@ -12,15 +12,20 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, KBForgeError, counted, quoted
 from kbforge.files.io import called, open_input
 from kbforge.files.kinds import require_readable_as
-from kbforge_plugins.sources.rows import TableName, TableSource, UnreadableValue
+from kbforge_plugins.sources.rows import TableName, TableSource, UnreadableValue, texts_of
+
+if TYPE_CHECKING:
+    from kbforge.files.lines import ColumnReader
 
 _BATCH_ROWS = 256
+_BATCH_OF_TEXTS = 1024
+_FEW = 64  # rows that Python reads where the kernel is in doubt about one
 _BATCH_VALUES = 1 << 20  # of one column
 _MOST_BYTES = 1 << 26  # of the texts of a column in a row group, if they are dense
 _MOST_VALUES = 1 << 22  # that a column has beside one a row in a row group, if they are dense
@@ -39,13 +44,20 @@ class ParquetSource(TableSource):
     finds_ids: ClassVar = True
 
     def read_table(self, path: str, table: TableName, on_bad: OnBad) -> Iterator[Fragment]:
-        with rows_of(path, on_bad) as (columns, rows):
+        with _opened(path) as parquet:
+            columns = list(parquet.schema_arrow.names)
             reader = self.reader(columns, called(path), table)
             self.taken.append("")
             number = 0
+            rows = _all_rows(parquet, called(path), on_bad)
+            if by_kernel := _has_only_texts(parquet.schema_arrow, self) and reader.plan(self.into):
+                rows = _rows_left(parquet, self.into)
             for number, cells in rows:
                 where = f"{called(path)}:{number}"
                 yield from self.read_row(reader, cells, number, where, on_bad)
+            if by_kernel:
+                number = parquet.metadata.num_rows
+                reader.account_for(self.into)
             about = f"{quoted(called(path), 400)}: {counted(number, 'row')}"
             self.taken[-1] = f"{about}, {self.summary(columns)}"
 
@@ -59,13 +71,20 @@ def rows_of(
     Damage loses the rest of its row group, and is passed to `on_bad`. BadRecord: it is not a
     Parquet file.
     """
+    with _opened(path) as parquet:
+        yield list(parquet.schema_arrow.names), _all_rows(parquet, called(path), on_bad)
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    """A Parquet file that is not far larger than it looks; BadRecord: it is none, or is so."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     with seekable(path) as file:
         try:
             parquet = pq.ParquetFile(file, read_dictionary=_shared_texts(pq.read_metadata(file)))
-            columns = list(parquet.schema_arrow.names)
+            list(parquet.schema_arrow.names)
         except UnicodeDecodeError as error:
             got = f"a name with the byte 0x{error.object[error.start]:02x}"
             raise BadRecord(called(path), "column names in UTF-8", got) from error
@@ -74,7 +93,7 @@ def rows_of(
             require_readable_as(path, "a Parquet file", "parquet")
             raise BadRecord(called(path), "a Parquet file", got) from error
         _require_bounded(parquet.metadata, called(path))
-        yield columns, _all_rows(parquet, called(path), on_bad)
+        yield parquet
 
 
 def _shared_texts(metadata: Any) -> list[str]:
@@ -161,6 +180,60 @@ def _numbered_rows(
         for cells in _rows(batch):
             yield number, cells
             number += 1
+
+
+def _has_only_texts(schema: Any, source: TableSource) -> bool:
+    """Whether all columns have texts, or other values of which `_as_texts` makes some."""
+    import pyarrow.types as kinds
+
+    def has_texts(kind: Any) -> bool:
+        if kinds.is_dictionary(kind):
+            kind = kind.value_type if kinds.is_int32(kind.index_type) else None
+        return kind is not None and (kinds.is_string(kind) or kinds.is_large_string(kind))
+
+    if source.into is None:
+        return False
+    if source.separator:  # which divides texts, and nothing else
+        return all(map(has_texts, schema.types))
+    return all(has_texts(kind) or kinds.is_primitive(kind) for kind in schema.types)
+
+
+def _rows_left(parquet: Any, into: ColumnReader) -> Iterator[tuple[int, list[object]]]:
+    """(row number, cells) of the rows that a reader of columns does not take."""
+    import pyarrow as pa
+
+    before = 0
+    try:
+        for batch in parquet.iter_batches(batch_size=_BATCH_OF_TEXTS):
+            texts, begin = _as_texts(batch), 0
+            while begin < batch.num_rows:
+                if texts is not None:
+                    begin += into.take_batch(texts, begin, before + begin)
+                for cells in _rows(batch.slice(begin, _FEW)):
+                    begin += 1
+                    yield before + begin, cells
+            before += batch.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise KBForgeError(_brief(error)) from error
+
+
+def _as_texts(batch: Any) -> Any:
+    """A batch whose values are the texts that `texts_of` makes of them; None if it makes none."""
+    import pyarrow as pa
+
+    columns = []
+    for column in batch.columns:
+        if pa.types.is_integer(column.type):
+            column = column.cast(pa.string())
+        elif pa.types.is_primitive(column.type):
+            used = column.dictionary_encode()
+            try:
+                texts = [next(texts_of(x, None, "", ""), None) for x in used.dictionary.to_pylist()]
+            except (KBForgeError, ValueError, OverflowError):
+                return None
+            column = pa.DictionaryArray.from_arrays(used.indices, pa.array(texts, pa.string()))
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, list(batch.schema.names))
 
 
 def _rows(batch: Any) -> Iterator[list[object]]:

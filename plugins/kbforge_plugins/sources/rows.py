@@ -22,16 +22,19 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import orjson
 
 from kbforge.contracts import Fragment, OnBad, Source
-from kbforge.contracts.fragment import ROW
+from kbforge.contracts.fragment import MAX_ATTRIBUTES, MAX_ID_CHARACTERS, ROW
 from kbforge.errors import BadRecord, UsageError, counted, did_you_mean, listed, option, quoted
 from kbforge.files.fragments import DigestSet
 from kbforge.files.io import called
 from kbforge.registry import unpacked
+
+if TYPE_CHECKING:
+    from kbforge.files.lines import ColumnReader
 
 NULL = (
     *("unknown", "Unknown", "UNKNOWN", "none", "None", "null", "NULL", "(null)"),
@@ -114,7 +117,7 @@ class TableSource(Source):
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment per row."""
-        if self.finds_ids and self.id == "":
+        if self.finds_ids and self.id == "" and self.into is None:
             self._find_ids(inputs)
         yield from self._read_tables(inputs, on_bad)
 
@@ -142,11 +145,12 @@ class TableSource(Source):
         self, columns: Sequence[str], where: str, table: TableName, has_header: bool = False
     ) -> RowReader:
         """The converter of a table's rows; `has_header`: the first row has the column names."""
-        if self.seen is not None:
+        if self.seen is not None or (self.into is not None and self.finds_ids and self.id == ""):
             likely = [c for c in columns if _is_id(c) and c not in self.named]
-            if len(likely) != 1 or self.ids not in (None, likely[0]):
+            is_one = len(likely) == 1 and self.ids in (None, likely[0])
+            if self.seen is not None and not is_one:
                 raise _NoIds
-            self.ids = likely[0]
+            self.ids = likely[0] if is_one else None
         return RowReader(self, columns, where, table, has_header)
 
     def read_rows(
@@ -308,6 +312,37 @@ class RowReader:
             record["vector"] = [x for i in self.vector for x in self._numbers(cells[i], i, where)]
         return Fragment.from_json(record, where)
 
+    def plan(self, into: ColumnReader, delimiter: str = ",") -> bool:
+        """Have a reader of columns read rows as this one does; False if it cannot."""
+        attributes = list(dict.fromkeys(attribute for _, attribute in self._attributes))
+        prefix = f"{self._table.stem}-" if self._id is None or self._prefix else ""
+        texts = [*attributes, *self._null, prefix, self._separator or "", self._table.name or ""]
+        texts.append("" if self._header is None else self._header[0])
+        if self.vector or not 0 < len(attributes) <= MAX_ATTRIBUTES or not delimiter.isascii():
+            return False
+        if max(map(len, (*attributes, prefix))) > MAX_ID_CHARACTERS // 2 or "\0" in "".join(texts):
+            return False
+        if texts[-3] != texts[-3].strip():  # it may be at the end of a cell, where there are blanks
+            return False
+        numbers = [len(self.columns), len(attributes), len(self._null)]
+        numbers += [-1 if at is None else at for at in (self._id, self._label)]
+        numbers += [ord(delimiter), self._table.name is not None, self._header is not None]
+        place = {index: attributes.index(attribute) for index, attribute in self._attributes}
+        dated = self._serial_dates | self._named_date
+        for index in range(len(self.columns)):
+            numbers += [place.get(index, -1), index in dated]
+        try:
+            into.plan(numbers, [text.encode() for text in texts])
+        except UnicodeEncodeError:
+            return False
+        return True
+
+    def account_for(self, into: ColumnReader) -> None:
+        """Count the values that a reader of columns has read as missing."""
+        for text, count in zip(self._null, into.nulls(), strict=True):
+            if count:
+                self._counts[_missing(text)] += count
+
     def widen(self, width: int) -> None:
         """Extend the columns to a row's cells; columns beyond the header have no names."""
         beyond = [""] * (width - len(self.columns))
@@ -344,20 +379,20 @@ class RowReader:
         return f"{self._table.stem}-{own}" if own and self._prefix else own
 
     def _single(self, cells: Sequence[object], index: int, where: str) -> str:
-        values = list(_texts_of(cells[index], None, where, self.columns[index]))
+        values = list(texts_of(cells[index], None, where, self.columns[index]))
         if len(values) > 1:
             raise BadRecord(where, "one value", f"{len(values)}", self.columns[index])
         return values[0] if values else ""
 
     def _texts(self, cell: object, index: int, where: str) -> Iterator[str]:
-        for text in _texts_of(cell, self._separator, where, self.columns[index]):
+        for text in texts_of(cell, self._separator, where, self.columns[index]):
             if not self._says_nothing(text):
                 yield self._date(text, index)
 
     def _says_nothing(self, text: str) -> bool:
         if text not in self._null:
             return False
-        self._counts[f'values "{quoted(text)}" read as missing (see {option("source.null")})'] += 1
+        self._counts[_missing(text)] += 1
         return True
 
     def _date(self, text: str, index: int) -> str:
@@ -376,6 +411,11 @@ class RowReader:
     def _numbers(self, cell: object, index: int, where: str) -> list[float]:
         items = cell if isinstance(cell, list | tuple) else [cell]
         return [_number(item, where, self.columns[index]) for item in items]
+
+
+def _missing(text: str) -> str:
+    """The name in counts for values that are a text of `null`."""
+    return f'values "{quoted(text)}" read as missing (see {option("source.null")})'
 
 
 def row_json(columns: Sequence[str], cells: Sequence[object]) -> bytes:
@@ -424,7 +464,7 @@ def _require_readable(cell: object, where: str, column: str) -> None:
         raise BadRecord(where, expected, quoted(cell.text), column)
 
 
-def _texts_of(cell: object, separator: str | None, where: str, column: str) -> Iterator[str]:
+def texts_of(cell: object, separator: str | None, where: str, column: str) -> Iterator[str]:
     """The values of a cell as texts, stripped; empty for a missing one."""
     match cell:
         case None:
@@ -445,7 +485,7 @@ def _texts_of(cell: object, separator: str | None, where: str, column: str) -> I
             _require_readable(cell, where, column)
         case list() | tuple():
             for item in cell:
-                yield from _texts_of(item, separator, where, column)
+                yield from texts_of(item, separator, where, column)
         case _:
             kind = type(cell).__name__
             raise BadRecord(where, "text, a number, a date or a list of these", kind, column)
