@@ -131,6 +131,11 @@ $(VENV)/.installed: $(VENV)/.created pyproject.toml constraints.txt $(KERNEL)
 	$(PIP_INSTALL) -e .
 	@touch $@
 
+# the tests of Spark need Java, and skip without
+ifneq ($(shell command -v java),)
+SPARK := spark,
+endif
+
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml constraints.txt $(KERNEL)
-	$(PIP_INSTALL) -e '.[all,dev]'
+	$(PIP_INSTALL) -e '.[$(SPARK)all,dev]'
 	@touch $@ $(VENV)/.installed

@@ -26,14 +26,15 @@ ROOT = Path(__file__).parent.parent
 HEAVY = {
     *("torch", "safetensors", "tokenizers", "transformers"),
     *("datasets", "pyarrow", "arro3", "pandas", "polars", "matplotlib", "PIL", "lightgbm"),
-    *("followthemoney", "rdflib", "sklearn", "h5py"),
+    *("followthemoney", "rdflib", "sklearn", "h5py", "pyspark"),
 }
-# these are the neural models: whoever imports one of them has asked for it
+# these are the neural models, and Spark: whoever imports one of them has asked for it
 NEURAL = (
     "kbforge_training.",
     "kbforge_lm.likelihoods.gpt",
     *(f"kbforge_lab.{name}.diffusion" for name in ("likelihoods", "training")),
     "kbforge_lab.training.defaults",
+    "kbforge_spark.",
 )
 TEST_ONLY = {"pytest", "hypothesis", "_pytest"}
 LIGHT_ROOMS = {"", "cli", "errors", "interrupts", "registry", "version"}
@@ -130,6 +131,7 @@ BESIDE = {
     "grammars/kbforge_grammars": ("tests/lm", ()),
     "training/kbforge_training": ("tests/lm", ("kbforge_lm", "kbforge_grammars")),
     "plugins/kbforge_serve": ("tests/serve", ()),
+    "plugins/kbforge_spark": ("tests/spark", ()),
     "plugins/kbforge_lab": ("tests/lab", ("kbforge_graphs", "kbforge_lm", "kbforge_training")),
 }
 OF_BESIDE = {Path(f).name: imports_below(f) for f in BESIDE if (ROOT / f).is_dir()}
@@ -269,7 +271,7 @@ def test_rooms_do_not_import_each_other_in_circles():
 
 
 def test_heavy_libraries_are_imported_in_functions():
-    """Whatever is heavy by what it imports, itself or through others, is a neural model."""
+    """Whatever is heavy by what it imports, itself or through others, is asked for."""
     modules = {i.module for i in EVERYTHING}
     at_import_time = [i for i in EVERYTHING if i.at_import_time]
     heavy: set[str] = set()

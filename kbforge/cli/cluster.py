@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 
+_Engine: TypeAlias = Literal["threads", "spark"]
 _OnDuplicate: TypeAlias = Literal["error", "replace"]
 
 
@@ -87,6 +88,13 @@ def cluster(
     limit: options.Limit = None,
     seed: options.Seed = 0,
     gpu: options.Gpu = False,
+    engine: Annotated[
+        _Engine,
+        option("--engine", "Where pairs are scored and merged: by threads here, or on Spark."),
+    ] = "threads",
+    master: Annotated[
+        str, option("--master", "Spark's master, as for spark-submit.", metavar="URL")
+    ] = "local[*]",
     settings: options.RunSettings = None,
     as_json: options.JsonSummary = False,
 ) -> None:
@@ -110,6 +118,8 @@ def cluster(
         kbforge cluster fragments.jsonl --set estimate=vi --set alternatives=all
 
         kbforge load people.csv | kbforge cluster - -o - | kbforge show -
+
+        kbforge cluster people.parquet --engine spark --master 'local[2]'
     """
     from kbforge.files.io import require_apart, require_writable
     from kbforge.jobs.cluster import partial_name
@@ -121,7 +131,7 @@ def cluster(
         output = named_after(output, [fragments])
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
-    choices = options.choices_of(context)
+    choices = _on_engine(context, options.choices_of(context), engine, master)
     of_store = bind_options(_on_duplicate, "store", options.set_of(context, "store"))
     require_against(against, fragments)
     inputs = [fragments, answers, against, *options.files_of(settings, likelihood)]
@@ -154,6 +164,24 @@ def cluster(
     authority = read_known(against)
     reading = time.perf_counter() - begin
     write_clustered(everything, reading, choices, output, as_json, against=authority)
+
+
+def _on_engine(
+    context: typer.Context, choices: RunOptions, engine: _Engine, master: str
+) -> RunOptions:
+    """The choices for an engine, which is a clusterer."""
+    if engine == "threads":
+        if options.is_given(context, "master"):
+            raise UsageError("--master requires --engine spark")
+        return choices
+    refused = {name: context.params[name] for name in ("into", "link", "against", "answers")}
+    for name, value in refused.items():
+        if value is not None:
+            raise UsageError(f"--engine spark and --{name} cannot be combined")
+    if choices.clusterer != "batch":
+        raise UsageError("--engine spark and --set clusterer cannot be combined")
+    of_kind = {**choices.options, "clusterer": {**choices.of("clusterer"), "master": master}}
+    return replace(choices, clusterer=engine, options=of_kind)
 
 
 def require_against(against: str | None, fragments: str) -> None:

@@ -21,10 +21,11 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from ctypes import byref, c_double
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.clustering.constraints import DecisionGraph
 from kbforge.clustering.rules import DirichletProcess, Rules
@@ -37,6 +38,7 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     KeyFamilies,
+    LearnedState,
     ModelSpec,
     Posterior,
     Snapshot,
@@ -50,11 +52,11 @@ from kbforge.kernel import binding
 from kbforge.kernel.binding import MergingClusters, address, workers
 from kbforge.numerics import end_to_end, spread, starts_of
 
-_LEAST = -10.0
+LEAST = -10.0
 """Pairs of clusters whose merge would lose more nats are left out."""
-_MOST_SHARING = 60
+MOST_SHARING = 60
 """A key that more units share leads nowhere, unless a unit has no other."""
-_TOP = 32  # clusters that one is compared with, if the index does not say
+TOP = 32  # clusters that one is compared with, if the index does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,47 @@ class _Columns(NamedTuple):
     cells: IntArray
     scores: FloatArray
     log_posterior: float
+
+
+class Units(NamedTuple):
+    """Units, written as the kernel writes clusters that go elsewhere (`written.cpp`).
+
+    Attributes:
+        starts: where each begins in `written`, shape [units + 1].
+        written: the units.
+        key_starts: where the keys of each begin, shape [units + 1].
+        keys: their keys.
+        sizes: how many fragments each has.
+        table: what a table elsewhere needs; None if there cannot be one.
+
+    """
+
+    starts: IntArray
+    written: NDArray[np.int32]
+    key_starts: IntArray
+    keys: IntArray
+    sizes: IntArray
+    table: LearnedState | None
+
+
+class Done(NamedTuple):
+    """What rounds elsewhere did with units that were compared by their keys.
+
+    Attributes:
+        merges: what went into what, and by how much that was better than what it excluded, in the
+            kernel's units, in order; shape [merges, 3].
+        rivals: clusters that a merge kept apart, and by how much it was better; shape [rivals, 3].
+        edges: clusters that are left, and what their merge gains; shape [edges, 3].
+        compared: units that were compared and kept; shape [pairs, 2].
+        scored: pairs that were compared.
+
+    """
+
+    merges: IntArray
+    rivals: IntArray
+    edges: IntArray
+    compared: IntArray
+    scored: int
 
 
 def merges(spec: ModelSpec) -> bool:
@@ -134,13 +177,13 @@ class Agglomeration:
             *(self._table.handle, n, address(encoded.starts)),
             *(address(encoded.attributes), address(encoded.values)),
             None if bounds is None else byref(bounds.as_struct()),
-            *(len(prior), address(prior), _LEAST, doubt.nats, workers()),
+            *(len(prior), address(prior), LEAST, doubt.nats, workers()),
         )
         self._finalizer = weakref.finalize(self, self._kernel.kb_rounds_free, self.handle)
         firsts = np.empty(n, np.int64)
         self._n_clusters = self._kernel.kb_rounds_units(self.handle, address(firsts))
         self._keys = keys_of(index, Taken(fragments, self._order[firsts[: self._n_clusters]]))
-        self.scored, self.in_doubt = 0, 0
+        self.scored, self.in_doubt, self._resumed = 0, 0, False
         self.log_posterior, self.cut = -np.inf, 0.0
 
     def _bounds(self, constraints: Constraints) -> _Bounds | None:
@@ -166,11 +209,12 @@ class Agglomeration:
 
         """
         total = c_double()
-        for most in (_MOST_SHARING, self._index.families):
-            self.scored += self._kernel.kb_rounds_connect(
-                *(self.handle, *map(address, self._keys), most),
-                *(self._index.shared, self._index.compared or _TOP),
-            )
+        for place, most in enumerate((MOST_SHARING, self._index.families)):
+            if place or not self._resumed:
+                self.scored += self._kernel.kb_rounds_connect(
+                    *(self.handle, *map(address, self._keys), most),
+                    *(self._index.shared, self._index.compared or TOP),
+                )
             made = -1
             while made:
                 made = self._kernel.kb_rounds_merge(self.handle, byref(total))
@@ -179,6 +223,31 @@ class Agglomeration:
                 if not math.isfinite(total.value):
                     raise LikelihoodError("the likelihood of a cluster is not finite")
                 yield self._n_clusters
+
+    def units(self) -> Units:
+        """What rounds elsewhere need."""
+        (starts, _, values, _), (key_starts, keys) = self._arrays[0], self._keys
+        n, n_units = len(starts) - 1, self._n_clusters
+        begin = np.empty(n_units + 1, np.int64)
+        written = np.empty(2 * n - n_units + 2 * len(values), np.int32)
+        sizes = np.empty(n_units, np.int64)
+        told = map(address, (begin, written, sizes))
+        self._kernel.kb_rounds_written(self.handle, *told)
+        return Units(begin, written, key_starts, keys, sizes, self._table.sent())
+
+    def resume(self, done: Done) -> None:
+        """Go on from rounds elsewhere; `run` makes those that are left.
+
+        Raises:
+            ValueError: they cannot be of these units.
+
+        """
+        told = [np.ascontiguousarray(rows, np.int32) for rows in done[:4]]
+        lengths_and_rows = chain.from_iterable((len(rows), address(rows)) for rows in told)
+        if not self._kernel.kb_rounds_resume(self.handle, *lengths_and_rows):
+            raise ValueError("the rounds are of other fragments")
+        self._n_clusters -= len(done.merges)
+        self.scored, self._resumed = done.scored, True
 
     def posterior(self) -> Posterior:
         """The clusters of the rounds, and split SMC where they are in doubt."""

@@ -34,7 +34,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import FloatArray, Fragment, IntArray, LiveClusters
+from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState, LiveClusters
 from kbforge.errors import KBForgeError, LikelihoodError, UsageError, quoted
 from kbforge.kernel.build import AGAIN, HERE, LIBRARY, about_library
 from kbforge.numerics import capacity_for, grown, starts_of
@@ -232,6 +232,12 @@ _PROTOTYPES: dict[str, Prototype] = {
     ),
     "kb_rounds_free": (None, (c_void_p,)),
     "kb_rounds_units": (c_int64, (c_void_p, c_void_p)),
+    "kb_rounds_written": (None, 4 * (c_void_p,)),
+    "kb_rounds_resume": (c_int32, (c_void_p, *4 * (c_int64, c_void_p))),
+    "kb_written_ratios": (
+        c_int32,
+        (c_void_p, c_int64, *2 * (c_void_p,), c_int64, *3 * (c_void_p,)),
+    ),
     "kb_rounds_connect": (c_int64, (*3 * (c_void_p,), c_int64, c_int32, c_int32)),
     "kb_rounds_merge": (c_int64, (c_void_p, c_void_p)),
     "kb_local_new": (
@@ -596,6 +602,10 @@ class MergingClusters(KernelClusters):
         attributes = np.concatenate([nothing, *(one.attributes for one in read)])
         values = np.concatenate([nothing, *(one.values for one in read)])
         return EncodedFragments(starts_of(lengths), attributes, values, None)
+
+    def sent(self) -> LearnedState | None:
+        """What a table elsewhere needs to have the same clusters by the same numbers, if it can."""
+        return None
 
     def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
         out, live = np.zeros(slots), self._live[:slots].nonzero()[0]

@@ -109,9 +109,9 @@ def test_every_requirement_is_pinned_and_satisfied_by_its_pin():
             assert requirement.specifier.contains(pins[canonical(requirement.name)]), line
 
 
-def test_all_is_every_extra_but_the_tools_of_development():
+def test_all_is_every_extra_but_spark_and_the_tools_of_development():
     extras = PROJECT["project"]["optional-dependencies"]
-    named = ",".join(sorted(extras.keys() - {"all", "dev", "docs"}))
+    named = ",".join(sorted(extras.keys() - {"all", "dev", "docs", "spark"}))
     assert extras["all"] == [f"{DISTRIBUTION}[{named}]"]
 
 

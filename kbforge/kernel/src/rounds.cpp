@@ -320,6 +320,13 @@ std::int64_t Rounds::merge_best() {
   return static_cast<std::int64_t>(pairs.size());
 }
 
+void Rounds::take_in(std::int32_t gone, std::int32_t into, double ratio) {
+  table_.merge(gone, into);
+  into_[gone] = into;
+  size_[into] += size_[gone];
+  score_[into] += score_[gone] + ratio;
+}
+
 void Rounds::merge(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) {
   const std::size_t n = pairs.size();
   std::vector<double> ratios(n);
@@ -329,10 +336,7 @@ void Rounds::merge(const std::vector<std::pair<std::int32_t, std::int32_t>>& pai
   });
   for (std::size_t k = 0; k < n; ++k) {
     const std::int32_t into = pairs[k].first, gone = pairs[k].second;
-    table_.merge(gone, into);
-    into_[gone] = into;
-    size_[into] += size_[gone];
-    score_[into] += score_[gone] + ratios[k];
+    take_in(gone, into, ratios[k]);
     if (bound()) marks_[into].add(marks_[gone]);
     mark_[into] = kMerged;
     mark_[gone] = kGone;
@@ -394,6 +398,54 @@ void Rounds::merge(const std::vector<std::pair<std::int32_t, std::int32_t>>& pai
   });
   for (std::int32_t x : waiting_) mark_[x] = kAsBefore;
   std::sort(waiting_.begin(), waiting_.end());
+}
+
+// Whether all numbers are those of units, and only present clusters merge or have edges.
+bool Rounds::possible(const Before& before) const {
+  const auto units = static_cast<std::int32_t>(n_units());
+  std::vector<std::uint8_t> gone(units, 0);
+  const auto are_units = [units](std::int32_t one, std::int32_t other) {
+    return one >= 0 && other >= 0 && one < units && other < units && one != other;
+  };
+  const auto are_present = [&](std::int32_t one, std::int32_t other) {
+    return are_units(one, other) && !gone[one] && !gone[other];
+  };
+  for (std::int64_t k = 0; k < before.n_merges; ++k) {
+    if (!are_present(before.merges[k].slot, before.merges[k].into)) return false;
+    gone[before.merges[k].slot] = 1;
+  }
+  return std::all_of(before.edges, before.edges + before.n_edges,
+                     [&](const auto& edge) { return are_present(edge.one, edge.other); }) &&
+         std::all_of(before.rivals, before.rivals + before.n_rivals,
+                     [&](const Rival& rival) { return are_units(rival.one, rival.other); }) &&
+         std::all_of(before.compared, before.compared + before.n_compared,
+                     [&](const auto& pair) { return are_units(pair.first, pair.second); });
+}
+
+bool Rounds::resume(const Before& before) {
+  if (bound() || !merges_.empty() || !compared_.empty() || !possible(before)) return false;
+  for (std::int64_t k = 0; k < before.n_merges; ++k) {
+    const Merge& merge = before.merges[k];
+    const std::int64_t other = merge.slot;
+    double ratio = 0.0;
+    table_.log_merge_ratios(0, merge.into, 1, &other, &ratio);
+    take_in(merge.slot, merge.into, ratio);
+  }
+  merges_.assign(before.merges, before.merges + before.n_merges);
+  rivals_.assign(before.rivals, before.rivals + before.n_rivals);
+  compared_.assign(before.compared, before.compared + before.n_compared);
+  for (std::int64_t k = 0; k < before.n_edges; ++k) {
+    const auto& edge = before.edges[k];
+    edges_[edge.one].push_back({edge.other, edge.gain});
+    edges_[edge.other].push_back({edge.one, edge.gain});
+  }
+  waiting_.clear();
+  for (std::int32_t x = 0; x < static_cast<std::int32_t>(n_units()); ++x) {
+    std::sort(edges_[x].begin(), edges_[x].end(),
+              [](const Edge& a, const Edge& b) { return a.to < b.to; });
+    if (!edges_[x].empty()) waiting_.push_back(x);
+  }
+  return true;
 }
 
 // Have each edge of a cluster once, to what others are now, with the largest of its gains.

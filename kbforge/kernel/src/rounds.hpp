@@ -43,6 +43,19 @@ struct Rival {
   std::int32_t one, other, margin;
 };
 
+// What rounds that were run elsewhere have done: merges in their order, and, in any order, what they
+// kept apart, pairs of present clusters with the gain of each, and all that were compared.
+struct Before {
+  struct Pair {
+    std::int32_t one, other, gain;
+  };
+  std::int64_t n_merges, n_rivals, n_edges, n_compared;
+  const Merge* merges;
+  const Rival* rivals;
+  const Pair* edges;
+  const std::pair<std::int32_t, std::int32_t>* compared;
+};
+
 class Rounds {
  public:
   // A table with nothing in it yet, and what each fragment states. `log_cluster`: log alpha and what
@@ -60,6 +73,9 @@ class Rounds {
   // Compare clusters that share keys of their units; how many pairs were scored.
   std::int64_t connect(const std::int64_t* key_start, const std::int64_t* keys,
                        const Blocking& blocking);
+  // Go on from rounds that were run elsewhere; false, and nothing is done, if they cannot be of these
+  // units.
+  bool resume(const Before& before);
   // One round; how many merges it made.
   std::int64_t merge_best();
 
@@ -98,12 +114,15 @@ class Rounds {
   void place(std::int32_t unit);
   bool together(const std::vector<std::int32_t>& alike);
   void note_marks(const kb_apart& apart);
+  bool possible(const Before& before) const;
   std::int64_t score_all(std::vector<std::vector<std::int32_t>> near_of);
   void score(std::size_t worker, std::int32_t cluster, const std::vector<std::int64_t>& others,
              std::int32_t* gains);
   void find_best(const std::vector<std::int32_t>& clusters);
   std::vector<std::pair<std::int32_t, std::int32_t>> reciprocal() const;
   void merge(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs);
+  // One cluster goes into another, and L gains so much beside L of both, nats.
+  void take_in(std::int32_t gone, std::int32_t into, double ratio);
   void fold(std::int32_t cluster);
   std::int32_t note_rivals(const std::pair<std::int32_t, std::int32_t>& pair,
                            const std::vector<std::int32_t>& before,

@@ -66,6 +66,7 @@ class Batch(SplitSmc):
             return super().cluster(fragments, spec, rng, on_step)
         run = self._rounds(fragments, spec)
         try:
+            self._merge(run, spec)
             _follow(run, len(fragments), on_step)
             if spec.constraints.link is None:
                 return run.posterior()
@@ -95,6 +96,9 @@ class Batch(SplitSmc):
             run = Agglomeration(fragments, spec, self._doubt, by_content(fragments))
             forget_values()
         return run
+
+    def _merge(self, run: Agglomeration, spec: ModelSpec) -> None:
+        """Merge elsewhere, before the rounds here."""
 
     def finishes_with(self, spec: ModelSpec) -> bool:
         """A file is grouped in another way than a stream."""

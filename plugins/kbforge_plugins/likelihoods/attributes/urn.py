@@ -70,7 +70,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import OSA
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import FloatArray, Fragment, LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.files.columns import Taken
 from kbforge.files.records import Record, parse_toml, toml_value
@@ -82,6 +82,7 @@ from kbforge.kernel.binding import (
     address,
     kernel_library,
 )
+from kbforge.models.bundle import together
 from kbforge.numerics import by_first, starts_of
 from kbforge.texts.features import characters_of
 from kbforge.texts.kinds import KINDS, Kind, feature_names, stated
@@ -92,6 +93,11 @@ COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
 SLIPS = ("copy", "substitution", "edit", "two edits")
 NOISE = "noise"
 MOST_SLIPS = 2
+SENT = (
+    *("weights", "letters", "base", "counted", "character_starts", "characters"),
+    *("feature_starts", "feature_names", "features", "masses"),
+)
+"""The arrays of an attribute that a table elsewhere needs."""
 _LONGEST_COMPARED = 120  # characters of the longest value that can be a slip of another
 _LEAST_REST = 1e-12  # base probability beyond rounding errors: other values do have the feature
 
@@ -468,9 +474,24 @@ class UrnClusters(MergingClusters):
             tell = self.kernel.kb_attributes_values
             tell(self.handle, index, first, n, *map(address, arrays))
 
+    def sent(self) -> LearnedState:
+        """The attributes that were begun, and the values that were met; of titles all words."""
+        parts = {}
+        for index, ((of, rates), met) in enumerate(zip(self._read_as, self._values, strict=True)):
+            own = {
+                "concentration": rates.concentration,
+                "discount": rates.discount,
+                "numeric": of.numeric,
+                "alphabet": of.alphabet,
+            }
+            found: list[NDArray[Any]] = [*_begun(of, rates), *self._arrays_of(index, met)]
+            arrays: dict[str, NDArray[Any]] = dict(zip(SENT, found, strict=True))
+            titles = of.dump() if of.titles is not None else None
+            parts[str(index)] = together(LearnedState(own, arrays), titles=titles)
+        return together(LearnedState(), **parts)
+
     def _begin(self, vocabulary: Vocabulary, rates: AttributeRates, asked: Any) -> None:
-        weights = np.array(rates.weights(), dtype=np.float64)
-        letters = np.array(sorted(map(ord, vocabulary.letters)), dtype=np.uint32)
+        weights, letters = _begun(vocabulary, rates)
         self.kernel.kb_attributes_begin(
             self.handle,
             rates.concentration,
@@ -499,10 +520,20 @@ class UrnClusters(MergingClusters):
         )
 
     def _by_words(self, attribute: int, u: int, v: int, out: Any) -> None:
-        """The weight of noise and shared words: of u given v, of v given u."""
-        vocabulary, rates = self._read_as[attribute]
-        *weights, noise = rates.weights()[len(SLIPS) :]
         one, other = (self._values[attribute][number] for number in (u, v))
-        for place, pair in enumerate(((one, other), (other, one))):
-            kept = words_kept(vocabulary, *pair, rates.discount)
-            out[place] = noise + sum(map(mul, weights, kept))
+        out[0], out[1] = noise_and_words(*self._read_as[attribute], one, other)
+
+
+def noise_and_words(
+    vocabulary: Vocabulary, rates: AttributeRates, u: int, v: int
+) -> tuple[float, float]:
+    """The weight of noise and shared words: of title u given v, of v given u."""
+    *weights, noise = rates.weights()[len(SLIPS) :]
+    kept, back = (words_kept(vocabulary, *pair, rates.discount) for pair in ((u, v), (v, u)))
+    return noise + sum(map(mul, weights, kept)), noise + sum(map(mul, weights, back))
+
+
+def _begun(vocabulary: Vocabulary, rates: AttributeRates) -> tuple[FloatArray, NDArray[np.uint32]]:
+    """The weights and the letters of an attribute, for the kernel."""
+    letters = np.array(sorted(map(ord, vocabulary.letters)), dtype=np.uint32)
+    return np.array(rates.weights(), dtype=np.float64), letters

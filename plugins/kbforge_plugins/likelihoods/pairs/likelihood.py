@@ -68,6 +68,9 @@ from kbforge_plugins.likelihoods.pairs.odds import (
     leading_of,
 )
 
+SENT = ("starts", "second", "above", "back_starts", "back", "back_first", "own")
+"""The arrays of links that a table elsewhere needs."""
+
 
 class PairClusters(MergingClusters):
     """How often each cluster has each row."""
@@ -77,6 +80,11 @@ class PairClusters(MergingClusters):
         self._arrays = odds.links.arrays  # the kernel reads them as long as the table lives
         new = kernel_library().kb_pairs_new
         super().__init__(new(self._told, *map(address, self._arrays), APART, float(UNITS)))
+
+    def sent(self) -> LearnedState:
+        """The file's rows and links."""
+        own = {"rows": len(self._odds.links.own), "apart": APART, "units": float(UNITS)}
+        return LearnedState(own, dict(zip(SENT, self._arrays, strict=True)))
 
     def read(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         odds = self._odds

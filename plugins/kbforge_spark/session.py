@@ -1,0 +1,73 @@
+"""The Spark session, and why there may be none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kbforge.errors import KBForgeError, quoted
+
+_MEMORY = "4g"
+"""Of the JVM, if Spark runs in this process's machine alone."""
+_NO_JAVA = (
+    "--engine spark requires Java 17 or later: install it (apt-get install openjdk-17-jre-headless)"
+    ", or set JAVA_HOME"
+)
+
+
+@contextmanager
+def session(master: str) -> Iterator[SparkSession]:
+    """A session at this master; the present one, if there is one, which stays.
+
+    Raises:
+        KBForgeError: there is no Java, or no Spark at the master.
+
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield _of_ours(active)
+        return
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which(os.path.join(home, "bin", "java") if home else "java") is None:
+        raise KBForgeError(_NO_JAVA)
+    # workers run the same Python, unless one is named
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName("kbforge")
+    for name, value in _settings(master).items():
+        builder = builder.config(name, value)
+    try:
+        made = builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise KBForgeError(f"--master {quoted(master)}: {quoted(said[0], 400)}") from None
+    made.sparkContext.setLogLevel("ERROR")
+    try:
+        yield _of_ours(made)
+    finally:
+        made.stop()
+
+
+def _of_ours(spark: SparkSession) -> SparkSession:
+    """A session beside this one, in which whole numbers wrap as the kernel's do."""
+    ours = spark.newSession()
+    ours.conf.set("spark.sql.ansi.enabled", "false")
+    return ours
+
+
+def _settings(master: str) -> dict[str, str]:
+    settings = {
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.maxResultSize": "0",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
+    }
+    if master.startswith("local["):
+        settings["spark.driver.memory"] = os.environ.get("SPARK_DRIVER_MEMORY", _MEMORY)
+        settings["spark.ui.enabled"] = "false"
+        settings["spark.sql.shuffle.partitions"] = "8"
+    return settings

@@ -1,0 +1,275 @@
+"""The stages of a clustering as DataFrames: keys, blocks, pairs, gains, rounds.
+
+    units      unit, keys, size, written      one row a unit (`kbforge.clustering.rounds.Units`)
+    pairs      one, other                     units to compare, one < other
+    edges      one, other, gain               clusters whose merge would gain so much, in units
+    clusters   unit, size, written            the present clusters, each named by one of its units
+
+A round finds the best partner of each cluster, merges those that are each other's best, has edges
+and clusters follow, and scores the edges of what has merged. What a round leaves is written as
+Parquet, so that nothing is worked out twice, and a worker may be lost at any time.
+
+All that is compared is whole numbers; equal gains are ordered by lot, as in the kernel
+(`rounds.cpp`). So the merges are those of one machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from kbforge.clustering.rounds import Done, Units
+from kbforge.contracts import IntArray
+from kbforge_spark.tasks import TOGETHER, Blocking, Scoring, gains, key_numbers, nearest
+
+_PAIR = "one int, other int"
+_MOST = (1 << 63) - 1
+
+
+class Stages:
+    """The stages of one run.
+
+    Args:
+        spark: the session.
+        folder: where stages are written; all workers see it.
+        blocking: how units are compared.
+        scoring: what workers need to score merges.
+        least: edges that gain less are left out, in units.
+        certain: merges that are better by more are not in doubt, in units.
+
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: str,
+        blocking: Blocking,
+        scoring: Scoring,
+        least: int,
+        certain: int,
+    ) -> None:
+        self._spark, self._folder = spark, folder
+        self._blocking, self._scoring = blocking, scoring
+        self._least, self._certain = least, certain
+        self._rounds = 0
+
+    def read(self, units: Units) -> DataFrame:
+        """The units as a DataFrame."""
+        starts, keys = units.starts.astype(np.int32) * 4, pa.array(key_numbers(units.keys))
+        written = pa.BinaryArray.from_buffers(
+            pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts), pa.py_buffer(units.written)]
+        )
+        of_keys = pa.ListArray.from_arrays(pa.array(units.key_starts.astype(np.int32)), keys)
+        number = pa.array(np.arange(len(written), dtype=np.int32))
+        size = pa.array(units.sizes.astype(np.int32))
+        table = pa.table({"unit": number, "keys": of_keys, "size": size, "written": written})
+        return self._kept(self._spark.createDataFrame(table), "units")
+
+    def pairs(self, units: DataFrame) -> DataFrame:
+        """Pairs of units to compare: those that share most keys, as `blocks.cpp` finds them."""
+        held = units.select("unit", F.explode("keys").alias("key")).distinct()
+        often = held.groupBy("key").agg(F.count("*").alias("n")).where("n > 1")
+        held = self._kept(held.join(often, "key"), "held")
+        most = self._blocking.most
+        few = _blocks(held.where(F.col("n") <= most))
+        looks = few.select(F.explode("members").alias("unit"), "members")
+        # of a key that many have the first ones are a block, for units with no other key
+        many = held.where(F.col("n") > most).select("key", "unit")
+        turn = F.row_number().over(Window.partitionBy("key").orderBy("unit"))
+        first = _blocks(many.withColumn("turn", turn).where(F.col("turn") <= most))
+        alone = many.join(looks.select("unit").distinct(), "unit", "left_anti")
+        looks = looks.union(alone.join(first, "key").select("unit", "members"))
+        near = looks.groupBy("unit").agg(F.flatten(F.collect_list("members")).alias("near"))
+        found = near.mapInArrow(partial(nearest, self._blocking), _PAIR)
+        return self._kept(found.distinct(), "pairs")
+
+    def edges(self, pairs: DataFrame, clusters: DataFrame) -> DataFrame:
+        """The gains of pairs of units."""
+        found = self._scored(pairs, clusters, _PAIR)
+        return self._kept(found.where(F.col("gain") >= self._least), "edges")
+
+    def rounds(self, edges: DataFrame, clusters: DataFrame, few: int) -> Iterator[Round]:
+        """Rounds until no merge gains, or there are at most so many edges."""
+        while not few or edges.count() > few:
+            self._rounds += 1
+            merges = self._kept(_reciprocal(edges), "merges")
+            if merges.isEmpty():
+                return
+            clusters = self._kept(_merged(clusters, merges), "clusters")
+            rest, touched = _followed(edges, merges)
+            columns = f"{_PAIR}, before int, gain_one int, gain_other int"
+            scored = self._scored(touched, clusters, columns)
+            edges = self._kept(scored.unionByName(rest, allowMissingColumns=True), "edges")
+            rivals = _rivals(edges, self._certain)
+            edges = edges.where(F.col("gain") >= self._least).select("one", "other", "gain")
+            yield Round(_with_margins(merges, rivals), rivals, edges)
+
+    def _scored(self, pairs: DataFrame, clusters: DataFrame, columns: str) -> DataFrame:
+        """The pairs with the gain of each."""
+        for name in ("other", "one"):
+            renamed = clusters.select(
+                F.col("unit").alias(name),
+                F.col("size").alias(f"size_{name}"),
+                F.col("written").alias(f"written_{name}"),
+            )
+            pairs = pairs.join(renamed, name)
+        names = [one.split()[0] for one in columns.split(", ")]
+        sides = [f"{what}_{name}" for name in ("one", "other") for what in ("size", "written")]
+        found = pairs.select(*names, *sides)
+        return found.mapInArrow(partial(gains, self._scoring), f"{columns}, gain int")
+
+    def _kept(self, frame: DataFrame, name: str) -> DataFrame:
+        """The same, from a file."""
+        path = f"{self._folder}/{self._rounds:03}-{name}"
+        frame.write.mode("overwrite").parquet(path)
+        return self._spark.read.parquet(path)
+
+
+class Round:
+    """What a round did, and the edges that it left."""
+
+    def __init__(self, merges: DataFrame, rivals: DataFrame, edges: DataFrame) -> None:
+        self.merges, self.rivals, self.edges = merges, rivals, edges
+
+
+def done(pairs: DataFrame, compared: DataFrame, rounds: list[Round]) -> Done:
+    """What the rounds did, for the kernel."""
+    merges = [rows(one.merges.orderBy("into"), "gone", "into", "margin") for one in rounds]
+    rivals = [rows(one.rivals, "one", "other", "margin") for one in rounds]
+    edges = rows(rounds[-1].edges if rounds else compared, "one", "other", "gain")
+    kept = rows(compared, "one", "other")
+    return Done(_stacked(merges), _stacked(rivals), edges, kept, pairs.count())
+
+
+def rows(frame: DataFrame, *names: str) -> IntArray:
+    """Columns of numbers, shape [rows, columns]."""
+    table = frame.select(*names).toArrow()
+    return np.stack([table.column(name).to_numpy() for name in names], axis=1)
+
+
+def _stacked(parts: list[IntArray]) -> IntArray:
+    return np.concatenate([np.zeros((0, 3), np.int32), *parts])
+
+
+def _blocks(held: DataFrame) -> DataFrame:
+    return held.groupBy("key").agg(F.collect_list("unit").alias("members"))
+
+
+def _reciprocal(edges: DataFrame) -> DataFrame:
+    """Clusters that are each other's best partner: `into`, the smaller, `gone`, and the gain."""
+    better = edges.where("gain > 0").withColumn("turn", _turn())
+    sides = [
+        better.select(F.col(one).alias("unit"), F.col(other).alias("to"), "gain", "turn")
+        for one, other in (("one", "other"), ("other", "one"))
+    ]
+    best = (
+        sides[0]
+        .union(sides[1])
+        .groupBy("unit")
+        .agg(F.max(F.struct("gain", "turn", "to")).alias("best"))
+    )
+    pair = best.select(
+        F.least("unit", "best.to").alias("into"),
+        F.greatest("unit", "best.to").alias("gone"),
+        F.col("best.gain").alias("gain"),
+    )
+    return (
+        pair.groupBy("into", "gone")
+        .agg(F.max("gain").alias("gain"), F.count("*").alias("n"))
+        .where("n = 2")
+        .drop("n")
+    )
+
+
+def _turn() -> Column:
+    """The larger, the smaller the lot of two clusters is (`rounds.cpp`)."""
+    x = F.shiftleft(F.col("one").cast("bigint"), 32).bitwiseOR(F.col("other").cast("bigint"))
+    x = _times(x + F.lit(1), 0x9E3779B97F4A7C15)
+    x = _times(_shifted(x, 30), 0xBF58476D1CE4E5B9)
+    x = _times(_shifted(x, 27), 0x94D049BB133111EB)
+    return _shifted(x, 31).bitwiseXOR(F.lit(_MOST))
+
+
+def _times(x: Column, factor: int) -> Column:
+    return x * F.lit(factor - (1 << 64))  # as a number of 64 bits with a sign
+
+
+def _shifted(x: Column, bits: int) -> Column:
+    return x.bitwiseXOR(F.shiftrightunsigned(x, bits))
+
+
+def _merged(clusters: DataFrame, merges: DataFrame) -> DataFrame:
+    """The clusters after the merges."""
+    moved = merges.select("into").union(merges.select("gone")).toDF("unit")
+    rest = clusters.join(moved, "unit", "left_anti").select("unit", "size", "written")
+    into, gone = (
+        clusters.select(
+            F.col("unit").alias(name),
+            F.col("size").alias(f"size_{name}"),
+            F.col("written").alias(f"written_{name}"),
+        )
+        for name in ("into", "gone")
+    )
+    made = merges.join(into, "into").join(gone, "gone")
+    both = F.concat("written_into", "written_gone", F.lit(bytearray(TOGETHER)))
+    size = F.col("size_into") + F.col("size_gone")
+    return rest.union(made.select("into", size, both))
+
+
+def _followed(edges: DataFrame, merges: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Edges between clusters that are as before, and those of clusters that have merged.
+
+    Of the latter, what the best of the edges that now are one had gained (`before`), and what the
+    merge of either side has gained.
+    """
+    moved = merges.select(F.col("gone").alias("unit"), "into", "gain").union(
+        merges.select("into", "into", "gain")
+    )
+    for name in ("one", "other"):
+        side = moved.toDF(name, f"into_{name}", f"gain_{name}")
+        edges = edges.join(side, name, "left")
+    merged = F.col("gain_one").isNotNull() | F.col("gain_other").isNotNull()
+    rest = edges.where(~merged).select("one", "other", "gain")
+    now = [F.coalesce(f"into_{name}", name) for name in ("one", "other")]
+    swapped = now[0] > now[1]
+    sides = [F.col("gain_one"), F.col("gain_other")]
+    touched = edges.where(merged).select(
+        F.least(*now).alias("one"),
+        F.greatest(*now).alias("other"),
+        "gain",
+        F.when(swapped, sides[1]).otherwise(sides[0]).alias("gain_one"),
+        F.when(swapped, sides[0]).otherwise(sides[1]).alias("gain_other"),
+    )
+    folded = (
+        touched.where("one <> other")
+        .groupBy("one", "other")
+        .agg(
+            F.max("gain").alias("before"),
+            F.max("gain_one").alias("gain_one"),
+            F.max("gain_other").alias("gain_other"),
+        )
+    )
+    return rest, folded
+
+
+def _rivals(scored: DataFrame, certain: int) -> DataFrame:
+    """By merge, clusters that it kept apart, and by how much it was better (`note_rivals`)."""
+    sides = []
+    for one, other in (("one", "other"), ("other", "one")):
+        gain = F.col(f"gain_{one}").cast("bigint")
+        kept = gain + F.greatest(F.lit(0), "gain") - F.col("before")
+        near = scored.where(gain.isNotNull() & (kept <= certain))
+        margin = F.greatest(F.lit(0), kept).cast("int").alias("margin")
+        sides.append(near.select(F.col(one).alias("one"), F.col(other).alias("other"), margin))
+    return sides[0].union(sides[1])
+
+
+def _with_margins(merges: DataFrame, rivals: DataFrame) -> DataFrame:
+    closest = rivals.groupBy(F.col("one").alias("into")).agg(F.min("margin").alias("closest"))
+    margin = F.least("gain", F.coalesce("closest", "gain")).alias("margin")
+    return merges.join(closest, "into", "left").select("into", "gone", margin)
