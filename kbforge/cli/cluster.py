@@ -21,7 +21,7 @@ from kbforge.cli.options import option
 from kbforge.errors import OutputError, UsageError, counted, listed, quoted
 
 if TYPE_CHECKING:
-    from kbforge.contracts import Entity, Fragment
+    from kbforge.contracts import Fragment
     from kbforge.fit.authority import Authority
     from kbforge.fit.choices import RunOptions
     from kbforge.jobs.cluster import KnowledgeBase, Times
@@ -264,17 +264,18 @@ def _write(kb: KnowledgeBase, target: str) -> Times:
     confidence = time.perf_counter() - begin
     assembling = 0.0
 
-    def followed(entities: Iterator[Entity]) -> Iterator[Entity]:
+    def followed(parts: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         nonlocal assembling
         # with an authority there are others as well
         total = sum(map(len, kb.posterior.estimates())) if kb.known is None else None
         with console.progress(total=total, description="assembling and writing") as bar:
-            before = time.perf_counter()
-            for number, entity in enumerate(entities):
+            done, before = 0, time.perf_counter()
+            for count, lines in parts:
                 assembling += time.perf_counter() - before
-                if number % _SHOWN_EACH == 0:
-                    bar.update(number)
-                yield entity
+                if done // _SHOWN_EACH < (done + count) // _SHOWN_EACH:
+                    bar.update(done + count)
+                done += count
+                yield count, lines
                 before = time.perf_counter()
 
     begin = time.perf_counter()

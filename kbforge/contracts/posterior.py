@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, pairwise
-from typing import NamedTuple, TypeAlias, overload
+from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,6 +163,14 @@ class Subproblems(Sequence[Subproblem]):
             )
             at = end
         return out
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Where clusters, members, particles and cells begin, and what they are: clusters, lengths,
+        members, particles, weights, rows, cells; not to be changed."""
+        return (
+            *(self._clusters, self._lengths, self._members, self._particles),
+            *(self._weights, self._rows, self._cells),
+        )
 
     def counts(self) -> IntArray:
         """The number of particles of each, shape [subproblems]."""

@@ -160,6 +160,10 @@ class Texts(Sequence[str]):
         for begin in range(0, len(self), _BLOCK):
             yield from self._between(begin, min(begin + _BLOCK, len(self)))
 
+    def parts(self) -> tuple[IntArray, bytes]:
+        """Where each begins, and their bytes; not to be changed."""
+        return np.frombuffer(self._starts, np.int64), self._content
+
     def raw(self, number: int) -> bytes:
         """The bytes of a text by its number."""
         return self._content[self._starts[number] : self._starts[number + 1]]
@@ -227,7 +231,7 @@ class FragmentColumns(Sequence[Fragment]):
     ) -> None:
         self.ids = ids
         self._statements, self._labels = statements, labels
-        self.sources, self._rests = sources, rests
+        self.sources, self.rests = sources, rests
         self._held: dict[int, tuple[str, ...]] = {}  # values that lists of one share
         self._kept: dict[int, list[Fragment]] = {}  # blocks of fragments
 
@@ -286,7 +290,7 @@ class FragmentColumns(Sequence[Fragment]):
             self._properties(rows),
             self._labels.of(rows),
             self.sources.of(rows),
-            self._rests.numbers[rows].tolist(),
+            self.rests.numbers[rows].tolist(),
             strict=True,
         )
         for name, properties, label, source, rest in columns:
@@ -294,7 +298,7 @@ class FragmentColumns(Sequence[Fragment]):
             if rest < -1:
                 metadata = {ROW: -1 - rest}
             elif rest >= 0:
-                vector, metadata = orjson.loads(self._rests.texts.raw(rest))
+                vector, metadata = orjson.loads(self.rests.texts.raw(rest))
                 vector = None if vector is None else tuple(map(float, vector))
             yield Fragment(name, properties, vector, label, source, metadata)
 

@@ -31,6 +31,7 @@ from itertools import chain, pairwise
 from typing import TypeAlias
 
 import numpy as np
+import orjson
 
 from kbforge.contracts import (
     Alternative,
@@ -50,10 +51,10 @@ from kbforge.numerics import members_of
 
 MOST_ALTERNATIVES = 3
 
-_LEAST_PROBABILITY = 0.01  # alternatives must exceed this, unless all are kept
+LEAST_PROBABILITY = 0.01  # alternatives must exceed this, unless all are kept
 _ID_DIGITS = 12
 _AT_ONCE = 1 << 12  # fragments that are held while entities are assembled
-_MOST_CHARACTERS = 2_000_000  # of an entity's alternatives: a line has 16 MB at most
+MOST_CHARACTERS = 2_000_000  # of an entity's alternatives: a line has 16 MB at most
 
 Fragments: TypeAlias = Sequence[Fragment] | Mapping[int, Fragment]
 """Fragments by number."""
@@ -107,7 +108,7 @@ def assemble(
         AssertionError: the point estimate is not a partition of the fragments, which is a bug of
             the clusterer; raised before the first entity.
     """
-    _check_partition(posterior)
+    check_partition(posterior)
     taken, held = set(known), dict[int, Fragment]()
 
     def fresh(cluster: Cluster) -> str:
@@ -163,7 +164,7 @@ def assemble_subproblem(
 
     `fragments` are by the subproblem's numbers; `id_of` returns each cluster's id.
     """
-    least = -1.0 if most_alternatives is None else _LEAST_PROBABILITY
+    least = -1.0 if most_alternatives is None else LEAST_PROBABILITY
     certain = len(subproblem.particles) == 1 and subproblem.estimate is None
     beliefs = None if certain else _Beliefs(subproblem)
     for cluster in sorted(subproblem.clusters):
@@ -194,13 +195,14 @@ def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
     kept, characters = [], 0
     for rival in rivals:
         characters += sum(len(fragments[index].id) for group in rival[1] for index in group)
-        if characters > _MOST_CHARACTERS:
+        if characters > MOST_CHARACTERS:
             break
         kept.append(rival)
     return kept
 
 
-def _check_partition(posterior: Posterior) -> None:
+def check_partition(posterior: Posterior) -> None:
+    """AssertionError: the point estimate is not a partition of the fragments."""
     n = posterior.n_fragments
     found = posterior.subproblems
     if isinstance(found, Subproblems):
@@ -328,7 +330,7 @@ def _described(
 ) -> tuple[str | None, dict[str, tuple[Value, ...]]]:
     """The name, and the values."""
     stated = _stated(fragments, corpus.columns)
-    parts = _name_of(stated, _naming(tuple(stated)), corpus.words)
+    parts = name_parts(stated, _naming(tuple(stated)), corpus.words)
     for attribute, values in stated.items():
         if len(values) > 1:
             best = parts.get(attribute)
@@ -367,7 +369,7 @@ def _ranked(stated: Mapping[str, list[str]]) -> list[Value]:
     return values
 
 
-def _name_of(
+def name_parts(
     properties: Mapping[str, Sequence[Value]], naming: set[str], words: Words | None
 ) -> dict[str, str]:
     """The best name, as parts by attribute."""
@@ -525,3 +527,8 @@ def with_made(entities: Iterable[Entity], made: Provenance | None) -> Iterator[E
     """The entities, the first of which records how all were made."""
     for number, entity in enumerate(entities):
         yield entity if number or made is None else replace(entity, made=made)
+
+
+def line_of(entity: Entity) -> bytes:
+    """The line of an entity in a knowledge base."""
+    return orjson.dumps(entity.to_json(), option=orjson.OPT_APPEND_NEWLINE)

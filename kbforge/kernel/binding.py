@@ -163,7 +163,48 @@ class CTexts(Structure):
     _fields_ = (("n", c_int64), ("starts", _INTS), ("bytes", c_void_p))
 
 
-VERSION = 16
+class CGroupings(Structure):
+    """kb_groupings: subproblems as arrays."""
+
+    _fields_ = tuple(
+        (name, c_void_p)
+        for name in ("clusters", "lengths", "members", "particles", "weights", "rows", "cells")
+    )
+
+
+class CSaid(Structure):
+    """kb_said: what fragments state."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("starts", "attribute", "value", "place")),
+        ("texts", POINTER(CTexts)),
+        ("names", CTexts),
+        ("ids", CTexts),
+    )
+
+
+class CEntities(Structure):
+    """kb_entities: what entities state, and how probable they are."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("n", "n_cells", "n_rivals")),
+        *((name, _INTS) for name in ("member_start", "cell_start", "value_start", "holder_start")),
+        *((name, POINTER(c_int32)) for name in ("members", "attribute", "value", "holder")),
+        *((name, _DOUBLES) for name in ("reported", "probability")),
+    )
+
+
+class CStatedEntities(Structure):
+    """kb_stated_entities: what lines of entities have besides."""
+
+    _fields_ = (
+        *((name, CTexts) for name in ("ids", "names", "more")),
+        ("best", c_void_p),
+        *((name, c_char_p) for name in ("confidence", "reported", "rivals")),
+    )
+
+
+VERSION = 18
 """Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -282,6 +323,10 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_columns_texts": (None, (c_void_p, c_int32, c_int64, POINTER(CTexts))),
     "kb_columns_numbers": (c_int64, (c_void_p, c_int32, POINTER(POINTER(c_int32)))),
     "kb_columns_starts": (c_int64, (c_void_p, POINTER(_INTS))),
+    "kb_entities_new": (c_void_p, (POINTER(CGroupings), POINTER(CSaid), c_int64, c_double)),
+    "kb_entities_free": (None, (c_void_p,)),
+    "kb_entities_assemble": (None, (c_void_p, c_int64, c_int64, POINTER(CEntities))),
+    "kb_entities_lines": (c_int64, (c_void_p, POINTER(CStatedEntities), POINTER(c_void_p))),
     "kb_attributes_new": (c_void_p, ()),
     "kb_table_free": (None, (c_void_p,)),
     "kb_attributes_begin": (

@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 
-from kbforge.contracts import Cluster, Particle, Posterior, Subproblem, Subproblems
+from kbforge.contracts import Particle, Posterior, Subproblem
 from kbforge.evaluation.reliability import cluster_probabilities, entity_probabilities
-from tests.kb.posteriors import posteriors
+from tests.kb.posteriors import packed, posteriors
 
 PLAIN = (
     Subproblem((0, 3), (Particle(-0.1, ((0, 3),)), Particle(-2.4, ((0,), (3,))))),
@@ -22,28 +21,6 @@ PLAIN = (
         ),
     ),
 )
-
-
-def packed(subproblems: tuple[Subproblem, ...]) -> Subproblems:
-    """The same in arrays, clusters in the order in which particles are met from the last."""
-    clusters, lengths, members, particles, rows, cells = (list[int]() for _ in range(6))
-    weights: list[float] = []
-    for subproblem in subproblems:
-        numbers: dict[Cluster, int] = {}
-        for particle in reversed(subproblem.particles):
-            for cluster in particle.clusters:
-                numbers.setdefault(cluster, len(numbers))
-        clusters.append(len(numbers))
-        particles.append(len(subproblem.particles))
-        for cluster in numbers:
-            lengths.append(len(cluster))
-            members += cluster
-        for particle in subproblem.particles:
-            weights.append(particle.log_weight)
-            rows.append(len(particle.clusters))
-            cells += [numbers[cluster] for cluster in reversed(particle.clusters)]
-    arrays = [np.array(x, np.int64) for x in (clusters, lengths, members, particles, rows, cells)]
-    return Subproblems(*arrays[:4], np.array(weights), *arrays[4:])
 
 
 def test_they_are_what_went_in():

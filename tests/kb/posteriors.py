@@ -2,9 +2,10 @@
 
 import math
 
+import numpy as np
 from hypothesis import strategies as st
 
-from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
+from kbforge.contracts import Cluster, Fragment, Particle, Posterior, Subproblem, Subproblems
 
 
 def subproblem(fragments, *particles):
@@ -19,6 +20,28 @@ def subproblem(fragments, *particles):
 
 def posterior(*subproblems):
     return Posterior(tuple(subproblems), 0.0, sum(len(s.fragments) for s in subproblems), 0)
+
+
+def packed(subproblems: tuple[Subproblem, ...]) -> Subproblems:
+    """The same in arrays, clusters in the order in which particles are met from the last."""
+    clusters, lengths, members, particles, rows, cells = (list[int]() for _ in range(6))
+    weights: list[float] = []
+    for subproblem in subproblems:
+        numbers: dict[Cluster, int] = {}
+        for particle in reversed(subproblem.particles):
+            for cluster in particle.clusters:
+                numbers.setdefault(cluster, len(numbers))
+        clusters.append(len(numbers))
+        particles.append(len(subproblem.particles))
+        for cluster in numbers:
+            lengths.append(len(cluster))
+            members += cluster
+        for particle in subproblem.particles:
+            weights.append(particle.log_weight)
+            rows.append(len(particle.clusters))
+            cells += [numbers[cluster] for cluster in reversed(particle.clusters)]
+    arrays = [np.array(x, np.int64) for x in (clusters, lengths, members, particles, rows, cells)]
+    return Subproblems(*arrays[:4], np.array(weights), *arrays[4:])
 
 
 def plain_fragments(n):

@@ -20,6 +20,7 @@ struct Run;
 class Table;
 class KeyMaker;
 class ColumnReader;
+class Entities;
 }  // namespace kbforge
 
 // What taking in fragments did: arrays of each, with where each fragment's begin.
@@ -64,6 +65,42 @@ struct kb_texts {
   std::int64_t n;
   const std::int64_t* starts;
   const char* bytes;
+};
+
+// Subproblems as kbforge.contracts.Subproblems has them, each part with where it begins.
+struct kb_groupings {
+  const std::int64_t *clusters, *lengths;
+  const std::int32_t* members;
+  const std::int64_t* particles;
+  const double* weights;
+  const std::int64_t* rows;
+  const std::int32_t* cells;
+};
+
+// What the fragments of a file state: by statement its attribute and value, by attribute its place in
+// the order of the file and the texts of its values.
+struct kb_said {
+  const std::int64_t* starts;
+  const std::int32_t *attribute, *value, *place;
+  const kb_texts* texts;
+  kb_texts names, ids;
+};
+
+// Entities: how many they are, what they state (attributes, values of each, fragments that state it),
+// how probable they are, and how probable their alternatives.
+struct kb_entities {
+  std::int64_t n, n_cells, n_rivals;
+  const std::int64_t *member_start, *cell_start, *value_start, *holder_start;
+  const std::int32_t *members, *attribute, *value, *holder;
+  const double *reported, *probability;
+};
+
+// What their lines have besides: ids, names, more of JSON; of each attribute the place of its best
+// value; and lists of numbers in JSON, the second one unless the first is what is reported.
+struct kb_stated_entities {
+  kb_texts ids, names, more;
+  const std::int32_t* best;
+  const char *confidence, *reported, *rivals;
 };
 
 struct kb_led {
@@ -302,6 +339,17 @@ KB_API void kb_columns_texts(kbforge::ColumnReader* reader, std::int32_t which,
 KB_API std::int64_t kb_columns_numbers(kbforge::ColumnReader* reader, std::int32_t which,
                                        const std::int32_t** out);
 KB_API std::int64_t kb_columns_starts(kbforge::ColumnReader* reader, const std::int64_t** out);
+
+// The entities of a file, whose subproblems and statements outlive it. Of each the `most` most probable
+// alternatives above `least` are kept; a negative `most` bounds the characters of their ids instead.
+KB_API kbforge::Entities* kb_entities_new(const kb_groupings* groupings, const kb_said* said,
+                                          std::int64_t most, double least);
+KB_API void kb_entities_free(kbforge::Entities* entities);
+// Assemble those of some subproblems, and give their lines, how many bytes.
+KB_API void kb_entities_assemble(kbforge::Entities* entities, std::int64_t begin, std::int64_t end,
+                                 kb_entities* out);
+KB_API std::int64_t kb_entities_lines(kbforge::Entities* entities, const kb_stated_entities* also,
+                                      const char** out);
 
 KB_API void kb_table_free(kbforge::Table* table);
 

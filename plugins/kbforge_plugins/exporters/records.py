@@ -35,6 +35,7 @@ import orjson
 from kbforge.contracts import Entity, Exporter, Fragment, View
 from kbforge.errors import UsageError
 from kbforge.files.io import open_output
+from kbforge.kb.entities import line_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +91,7 @@ class JsonlExporter(Exporter):
         """Write one line per entity, keys in the order of `Entity.to_json`."""
         with open_output(target) as out:
             for entity in view.entities():
-                out.write(orjson.dumps(entity.to_json(), option=orjson.OPT_APPEND_NEWLINE))
+                out.write(line_of(entity))
 
 
 _ROW_GROUP_BYTES = 200_000  # of JSON; a row group is held in memory

@@ -1,0 +1,89 @@
+"""Lines that the kernel writes are those of the entities, byte for byte."""
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbforge.contracts import Fragment, Posterior, Provenance
+from kbforge.files.columns import FragmentColumns
+from kbforge.files.lines import read_columns
+from kbforge.kb import lines as module
+from kbforge.kb.entities import Corpus, assemble, line_of, with_made
+from kbforge.kb.lines import entity_lines
+from tests.jsonl import write_lines
+from tests.kb.posteriors import packed, plain_fragments, posterior, posteriors, subproblem
+
+TEXTS = st.text(alphabet='aAbé"\\/\n\t\b\f\r\v\x01\x1f\x7f\ud7ff𝒜,. ', min_size=1, max_size=5)
+VALUES = st.lists(TEXTS, min_size=1, max_size=3).map(tuple)
+NAMES = st.sampled_from(["name", "first name", "surname", "town", 'a"b', "x"])
+MADE = Provenance("1", "attributes", 2.0, 0)
+
+
+def columns_of(fragments) -> FragmentColumns:
+    with TemporaryDirectory() as folder:
+        found = read_columns(
+            str(write_lines(Path(folder) / "f.jsonl", map(Fragment.to_json, fragments)))
+        )
+    assert isinstance(found, FragmentColumns)
+    return found
+
+
+def assert_alike(fragments, found: Posterior, most: int | None, calibrated=None) -> None:
+    columns = columns_of(fragments)
+    corpus = Corpus.of(columns.statements())
+    entities = with_made(assemble(columns, found, most, calibrated, corpus=corpus), MADE)
+    expected = b"".join(map(line_of, entities))
+    told = replace(found, subproblems=packed(found.subproblems))
+    parts = list(entity_lines(columns, told, most, calibrated, corpus, MADE))
+    assert b"".join(lines for _, lines in parts) == expected
+    assert sum(count for count, _ in parts) == len(expected.splitlines())
+
+
+@st.composite
+def fragments(draw, n: int) -> list[Fragment]:
+    ids = draw(st.lists(TEXTS, min_size=n, max_size=n, unique=True))
+    vector = st.none() | st.tuples(st.floats(-9, 9), st.just(1e300))
+    return [
+        Fragment(
+            name,
+            draw(st.dictionaries(NAMES, VALUES, min_size=1, max_size=4)),
+            draw(vector),
+            metadata=draw(st.none() | st.just({"a": 1})),
+        )
+        for name in ids
+    ]
+
+
+@given(st.data(), posteriors(), st.sampled_from([None, 0, 1, 3]), st.booleans())
+def test_lines_are_those_of_the_entities(data, found, most, is_calibrated):
+    sure = {cluster[0]: 1 / (2 + cluster[0]) for cluster in found.clusters()}
+    given_ones = data.draw(fragments(found.n_fragments))
+    assert_alike(given_ones, found, most, sure if is_calibrated else None)
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_parts_are_those_of_the_whole(monkeypatch, at_once):
+    monkeypatch.setattr(module, "_AT_ONCE", at_once)
+    blocks = [subproblem([k, k + 1], (2, [(k, k + 1)]), (1, [(k,), (k + 1,)])) for k in (0, 2, 4)]
+    assert_alike(plain_fragments(6), posterior(*blocks), 3)
+
+
+def test_all_alternatives_stop_where_their_ids_exceed_a_line(monkeypatch):
+    others = (3, [(0, 2), (1,)]), (2, [(0,), (1,), (2,)]), (1, [(0, 1), (2,)])
+    block = subproblem(range(3), (6, [(0, 1, 2)]), *others)
+    plain = [Fragment(name, {"name": ("A",)}) for name in ("éé", "bb", "cc")]
+    for most in (5, 6, 12):
+        monkeypatch.setattr(module, "MOST_CHARACTERS", most)
+        monkeypatch.setattr("kbforge.kb.entities.MOST_CHARACTERS", most)
+        assert_alike(plain, posterior(block), None)
+
+
+def test_a_grouping_that_leaves_a_fragment_out_is_a_fault_of_the_clusterer():
+    found = posterior(subproblem([0], (1, [(0,)])))
+    short = replace(found, subproblems=packed(found.subproblems), n_fragments=2)
+    with pytest.raises(AssertionError, match="not a partition"):
+        list(entity_lines(columns_of(plain_fragments(2)), short, 3, None, Corpus(), None))
