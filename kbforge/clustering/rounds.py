@@ -22,7 +22,7 @@ from copy import deepcopy
 from ctypes import byref, c_double
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from kbforge.clustering.rules import DirichletProcess, Rules
 from kbforge.clustering.state import settings_of
 from kbforge.clustering.tables import keys_of
 from kbforge.contracts import (
+    CandidateIndex,
     ConjugateLikelihood,
     Constraints,
     FloatArray,
@@ -39,6 +40,7 @@ from kbforge.contracts import (
     IntArray,
     KeyFamilies,
     LearnedState,
+    Likelihood,
     ModelSpec,
     Posterior,
     Snapshot,
@@ -49,7 +51,7 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError
 from kbforge.files.columns import Taken
 from kbforge.kernel import binding
-from kbforge.kernel.binding import MergingClusters, address, workers
+from kbforge.kernel.binding import MergingClusters, address, kernel_library, workers
 from kbforge.numerics import end_to_end, spread, starts_of
 
 LEAST = -10.0
@@ -134,8 +136,12 @@ class Done(NamedTuple):
 
 def merges(spec: ModelSpec) -> bool:
     """Whether the clusters of a spec can be merged in rounds."""
-    likelihood = spec.likelihood
-    if spec.index is None or not isinstance(likelihood, ConjugateLikelihood):
+    return spec.index is not None and mergeable(spec.likelihood)
+
+
+def mergeable(likelihood: Likelihood) -> TypeGuard[ConjugateLikelihood]:
+    """Whether the kernel can merge the clusters of a likelihood."""
+    if not isinstance(likelihood, ConjugateLikelihood):
         return False
     return isinstance(likelihood.live_clusters(), MergingClusters)
 
@@ -208,21 +214,41 @@ class Agglomeration:
             LikelihoodError: a cluster's likelihood is not finite.
 
         """
-        total = c_double()
         for place, most in enumerate((MOST_SHARING, self._index.families)):
             if place or not self._resumed:
-                self.scored += self._kernel.kb_rounds_connect(
-                    *(self.handle, *map(address, self._keys), most),
-                    *(self._index.shared, self._index.compared or TOP),
-                )
-            made = -1
-            while made:
-                made = self._kernel.kb_rounds_merge(self.handle, byref(total))
-                self._n_clusters -= made
-                self.log_posterior = total.value
-                if not math.isfinite(total.value):
-                    raise LikelihoodError("the likelihood of a cluster is not finite")
-                yield self._n_clusters
+                self._connect(most, self._index.shared, self._index.compared or TOP)
+            yield from self._merged()
+
+    def along(self, floors: Sequence[float]) -> Iterator[IntArray]:
+        """Instead of `run`: compare all that share a key, and make the merges that gain most first.
+
+        By fragment, in order, the first one of its cluster, when all merges are made that gain more
+        nats than each of the `floors`, which descend to 0. Raises as `run`.
+        """
+        n = len(self._order)
+        self._connect(MOST_SHARING, 1, n)
+        for floor in floors:
+            self._kernel.kb_rounds_above(self.handle, floor)
+            for _ in self._merged():
+                pass
+            labels = np.empty(n, np.int64)
+            self._kernel.kb_rounds_labels(self.handle, address(labels))
+            yield labels
+
+    def _connect(self, most: int, shared: int, top: int) -> None:
+        keys = map(address, self._keys)
+        self.scored += self._kernel.kb_rounds_connect(self.handle, *keys, most, shared, top)
+
+    def _merged(self) -> Iterator[int]:
+        """The number of clusters after each round."""
+        total, made = c_double(), -1
+        while made:
+            made = self._kernel.kb_rounds_merge(self.handle, byref(total))
+            self._n_clusters -= made
+            self.log_posterior = total.value
+            if not math.isfinite(total.value):
+                raise LikelihoodError("the likelihood of a cluster is not finite")
+            yield self._n_clusters
 
     def units(self) -> Units:
         """What rounds elsewhere need."""
@@ -325,6 +351,18 @@ class Agglomeration:
             one: KeyFamilies(tuple(led[first : min(end, first + most)]), end - first > most)
             for one, first, end in zip(key[begin].tolist(), begin.tolist(), ends, strict=True)
         }
+
+
+def pairs_sharing(fragments: Sequence[Fragment], index: CandidateIndex) -> IntArray:
+    """The pairs of fragments that the first rounds compare by keys, however many are alike.
+
+    Shape [2, pairs], the smaller first, ascending.
+    """
+    n = len(fragments)
+    starts, keys = keys_of(index, fragments)
+    pairs = np.empty((2, n * (n - 1) // 2), np.int64)
+    told = n, address(starts), address(keys), MOST_SHARING
+    return pairs[:, : kernel_library().kb_sharing(*told, *map(address, pairs))]
 
 
 def _pages(found: _Columns) -> Iterator[SubproblemData]:

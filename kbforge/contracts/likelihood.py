@@ -36,7 +36,7 @@ one without the other is a TypeError when the class is defined.
       takes_link       (an option `link`)                   it compares what a link keeps apart
       keeps            dump, load                           a store fits it again when it opens
     LiveClusters.
-      mergeable        log_merge_ratio, merge               no alpha is chosen by its merges
+      mergeable        log_merge_ratio, merge               the laboratory scores unions
 
 8. *Explains*: contributions sum to L(C + x) - L(C) - L({x}) (to 1e-8).
 9. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table with
@@ -241,7 +241,7 @@ class LiveClusters(ABC):
     reads, such as the number of dimensions.
 
     Attributes:
-        mergeable: whether clusters can be merged, as the choice of alpha needs.
+        mergeable: whether clusters can be merged.
 
     """
 

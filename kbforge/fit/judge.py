@@ -49,9 +49,9 @@ from kbforge.fit.hypotheses import (
     MOST_TO_CHOOSE,
     NAMES,
     Hypothesis,
+    groupings,
     hypotheses,
     log_alphas_of,
-    merge_path,
     sample_of,
 )
 from kbforge.fit.questions import GroupingQueue
@@ -93,7 +93,7 @@ _ATTRIBUTES_OF_A_RECORD = 2.5
 EXPONENTS = (0.75, 0.5)
 """Exponents of sizes that are tried besides 1."""
 _POWERED = ("attributes",)  # the odds of pairs are so large that no exponent makes a difference
-_LOWER = (0.0, 1.0, 2.0)  # nats below the chosen alpha, for smaller exponents need smaller alphas
+_LOWER = (2.0, 1.0, 0.0)  # nats below the chosen alpha, for smaller exponents need smaller alphas
 _LEAST_BY_PAIRS = 0.01
 """F1 that pairs must expect of another exponent than 1.
 
@@ -377,7 +377,7 @@ def judge(
 ) -> Judgement:
     """Choose likelihood and alpha for a file of at least one fragment, in any order.
 
-    Likelihoods, with mergeable tables, and index are fitted to the file; `pairs`, the model of
+    Likelihoods, which merge in rounds, and index are fitted to the file; `pairs`, the model of
     pairs, is fitted to the file or to its `part` (`part_of`), None if it reads nothing. `trying`
     gets each likelihood's name before its merge path is found.
     """
@@ -386,8 +386,7 @@ def judge(
     for name, likelihood in likelihoods.items():
         if trying is not None:
             trying(name)
-        least = log_alphas_of(name)[0]
-        paths[name] = merge_path(likelihood, sample.fragments, likelihood.index, least)
+        paths[name] = groupings(likelihood, sample.fragments, log_alphas_of(name))
     seen = compare_sample(sample.fragments, index, fragments)
     own = {name: math.log(likelihood.default_alpha) for name, likelihood in likelihoods.items()}
     found = hypotheses(seen.exact, paths, own)
@@ -423,15 +422,14 @@ def with_exponent(
 
     def best(exponent: float) -> tuple[float, float, float]:
         """The largest F1 that pairs expect on a path, log alpha, and the exponent."""
-        sample, index = judged.sample.fragments, likelihood.index
-        path = merge_path(likelihood, sample, index, log_alphas[-1], exponent)
-        f1 = [expected.of(labels)[EXPECTED_F1] for labels in path.labels(log_alphas)]
+        found = groupings(likelihood, judged.sample.fragments, log_alphas, exponent)
+        f1 = [expected.of(labels)[EXPECTED_F1] for labels in found]
         return max(zip(f1, log_alphas, [exponent] * len(f1), strict=True))
 
     of_one = (
         expected.of(h.labels)[EXPECTED_F1]
         for h in judged.found
-        if h.likelihood == chosen.likelihood and log_alphas[-1] <= h.log_alpha <= log_alphas[0]
+        if h.likelihood == chosen.likelihood and log_alphas[0] <= h.log_alpha <= log_alphas[-1]
     )
     f1, log_alpha, exponent = max(map(best, EXPONENTS))
     if f1 < max(of_one) + _LEAST_BY_PAIRS:
@@ -533,8 +531,7 @@ def _biased(judged: Judgement, pairs: PairModel, own: float) -> Iterator[Hypothe
     """The groupings of the sample along the merge path of each bias."""
     sample, exact = judged.sample.fragments, judged.found[0].labels
     for bias in BIASES:
-        likelihood = pairs.biased(bias)
-        path = merge_path(likelihood, sample, likelihood.index, log_alphas_of(PAIRS)[0])
+        path = groupings(pairs.biased(bias), sample, log_alphas_of(PAIRS))
         _, *along = hypotheses(exact, {PAIRS: path}, {PAIRS: own})
         yield from (replace(hypothesis, bias=bias) for hypothesis in along)
 

@@ -25,6 +25,7 @@ from typing import Any, TypeAlias, cast
 
 from kbforge import registry
 from kbforge.clustering.constraints import reconciled
+from kbforge.clustering.rounds import mergeable
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import (
     CandidateIndex,
@@ -393,8 +394,8 @@ class Chooser:
 
     Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file
     (`kbforge.fit.judge`). A likelihood that the user names (`named`) is judged only by its own
-    groupings, which gives its alpha. If its clusters cannot be merged, it gets the alpha under
-    which it opens as many entities as the best grouping has (`kbforge.fit.alpha`).
+    groupings, which gives its alpha. If the kernel cannot merge its clusters, it gets the alpha
+    under which it opens as many entities as the best grouping has (`kbforge.fit.alpha`).
 
     In a large file only the pairs of a part are compared (`kbforge.fit.hypotheses`), unless the
     model of pairs clusters; then confidence maps do not read its pairs. In a file of hundreds of
@@ -525,7 +526,7 @@ class Chooser:
         tried = {*_readable(), name}
         stages = Stages("choosing alpha", len(_readable()) + len(tried), self._on_stage)
         fitted = self.fitted = _fit_likelihoods(file, self._options, stages, without=name)
-        if isinstance(likelihood, ConjugateLikelihood) and likelihood.live_clusters().mergeable:
+        if mergeable(likelihood):
             before = _judge_file(file, {**fitted, name: likelihood}, defaults, stages).only(name)
             judged = before.answered(self._answers)
             prior, why = with_exponent(judged, likelihood, self._exponent), "suits this file"

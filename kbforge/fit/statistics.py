@@ -29,6 +29,7 @@ from rapidfuzz import fuzz, process
 from scipy.sparse import csr_array
 from scipy.special import expit
 
+from kbforge.clustering.rounds import pairs_sharing
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
 from kbforge.files.columns import Taken
@@ -38,7 +39,6 @@ from kbforge.fit.hypotheses import (
     KINDS,
     NAMES,
     Hypothesis,
-    candidates,
     exact_groups,
     exact_name,
     kind_of,
@@ -133,13 +133,13 @@ def stated(values: Sequence[str]) -> str:
 def _pairs(
     sample: Sequence[Fragment], index: CandidateIndex, exact: IntArray
 ) -> tuple[IntArray, IntArray]:
-    near = candidates(sample, index)
+    pairs = [pairs_sharing(sample, index)]
     order = np.argsort(exact, kind="stable")
     for step in range(1, _EQUAL_NAMES_NEXT + 1):
-        a, b = order[:-step], order[step:]
+        a, b = order[:-step], order[step:]  # the first ones of a name come first
         same = exact[a] == exact[b]
-        near[a[same], b[same]] = near[b[same], a[same]] = True
-    one, two = np.nonzero(np.triu(near, 1))
+        pairs.append(np.stack([a[same], b[same]]))
+    one, two = np.unique(np.concatenate(pairs, axis=1), axis=1)
     # a regular choice of too many
     step = max(1, math.ceil(len(one) / _MOST_PAIRS))
     return one[::step], two[::step]

@@ -280,7 +280,10 @@ _PROTOTYPES: dict[str, Prototype] = {
         (c_void_p, c_int64, *2 * (c_void_p,), c_int64, *3 * (c_void_p,)),
     ),
     "kb_rounds_connect": (c_int64, (*3 * (c_void_p,), c_int64, c_int32, c_int32)),
+    "kb_rounds_above": (None, (c_void_p, c_double)),
     "kb_rounds_merge": (c_int64, (c_void_p, c_void_p)),
+    "kb_sharing": (c_int64, (c_int64, *2 * (c_void_p,), c_int64, *2 * (c_void_p,))),
+    "kb_rounds_labels": (None, 2 * (c_void_p,)),
     "kb_local_new": (
         c_void_p,
         (c_void_p, c_int32, c_double, c_double, c_int64, c_void_p, POINTER(CPages), c_void_p),

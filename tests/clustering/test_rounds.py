@@ -57,31 +57,44 @@ def spec_of(likelihood: Likelihood, **changes: object) -> ModelSpec:
     return replace(ModelSpec(likelihood, alpha=ALPHA, index=OneKey()), **changes)  # type: ignore[arg-type]
 
 
-def merged_in_rounds(items: Sequence[Fragment], spec: ModelSpec) -> set[frozenset[str]]:
-    """The clusters of the rounds, by plain sets."""
+def merges_in_rounds(
+    items: Sequence[Fragment], spec: ModelSpec, floors: Sequence[float] = (0.0,)
+) -> list[tuple[float, frozenset[frozenset[int]]]]:
+    """What the merges of the rounds gain, and what they merge, by plain sets."""
     clusters = [frozenset([i]) for i in range(len(items))]
+    merges, left = [], list(floors)
 
     def score(cluster: frozenset[int]) -> float:
         own = spec.likelihood.log_marginal([[items[i] for i in sorted(cluster)]])[0]
         return math.log(spec.alpha) + spec.exponent * math.lgamma(len(cluster)) + float(own)
 
-    while True:
+    while left:
         best: dict[frozenset[int], tuple[float, frozenset[int]]] = {}
         for one in clusters:
             for other in clusters:
                 if one is other:
                     continue
                 gain = score(one | other) - score(one) - score(other)
-                known = best.get(one, (0.0, one))[0]
+                known = best.get(one, (left[0], one))[0]
                 assume(abs(gain - known) > 1e-3)  # equal gains are ordered by lot
                 if gain > known:
                     best[one] = gain, other
         pairs = {frozenset([a, b]) for a, (_, b) in best.items() if b in best and best[b][1] == a}
         if not pairs:
-            return {frozenset(items[i].id for i in cluster) for cluster in clusters}
+            del left[0]
+        merges += [(best[next(iter(pair))][0], pair) for pair in pairs]
         gone = {cluster for pair in pairs for cluster in pair}
         clusters = [c for c in clusters if c not in gone]
         clusters += [frozenset().union(*pair) for pair in pairs]
+    return merges
+
+
+def merged_in_rounds(items: Sequence[Fragment], spec: ModelSpec) -> set[frozenset[str]]:
+    """The clusters of the rounds, by plain sets."""
+    clusters = {frozenset([i]) for i in range(len(items))}
+    for _, pair in merges_in_rounds(items, spec):
+        clusters = clusters - pair | {frozenset().union(*pair)}
+    return {frozenset(items[i].id for i in cluster) for cluster in clusters}
 
 
 def found(posterior: Posterior, items: Sequence[Fragment]) -> set[frozenset[str]]:

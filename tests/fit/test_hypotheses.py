@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
+from kbforge.clustering.rounds import pairs_sharing
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, ModelSpec
-from kbforge.errors import LikelihoodError
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import (
-    MergePath,
-    PairMatrix,
-    candidates,
     close_ones,
-    merge_path,
+    groupings,
     part_of,
 )
 from kbforge.fit.prepare import Chooser
@@ -30,6 +25,8 @@ from kbforge.indexes.selective import MOST_RELATIVES, Selective
 from kbforge.models.bundle import make_likelihood
 from kbforge_plugins.clusterers.sequential import SplitSmc
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
+from tests.clustering.test_exactness import attributes
+from tests.clustering.test_rounds import OneKey, distinct, merges_in_rounds, some_records
 from tests.fit.people import made
 from tests.people import people
 from tests.profile import examples
@@ -201,8 +198,7 @@ def fitted_to_people(name: str) -> tuple[list[Fragment], ConjugateLikelihood]:
 def test_split_smc_finds_nearly_the_same(name, exponent):
     fragments, likelihood = fitted_to_people(name)
     log_alpha = 1.0 if name == "pairs" else 5.0
-    path = merge_path(likelihood, fragments, likelihood.index, 0.0, exponent)
-    (labels,) = path.labels([log_alpha])
+    _, labels = groupings(likelihood, fragments, [0.0, log_alpha], exponent)
     spec = ModelSpec(likelihood, math.exp(log_alpha), index=likelihood.index, exponent=exponent)
     posterior = SplitSmc().cluster(fragments, spec, np.random.default_rng(0))
     same = labels[:, None] == labels
@@ -212,130 +208,49 @@ def test_split_smc_finds_nearly_the_same(name, exponent):
 
 def test_groupings_grow_coarser_as_alpha_falls():
     fragments = made("organisations")
-    path = merge_path(fitted("bigram", fragments), fragments, None, 0.0)
-    groupings = path.labels([0.0, 3.0, 9.0, 40.0])
-    counts = [len(set(labels.tolist())) for labels in groupings]
+    found = groupings(fitted("bigram", fragments), fragments, [0.0, 3.0, 9.0, 40.0])
+    counts = [len(set(labels.tolist())) for labels in found]
     assert counts == sorted(counts)
     assert counts[-1] > counts[0]
-    for fine, coarse in zip(groupings[1:], groupings, strict=False):
+    for fine, coarse in zip(found[1:], found, strict=False):
         assert len(set(zip(fine.tolist(), coarse.tolist(), strict=True))) == len(set(fine.tolist()))
 
 
-class _Equal:
-    """Clusters of a likelihood to which all groupings are alike: only the prior decides."""
-
-    def live_clusters(self):
-        return self
-
-    def encode_all(self, fragments):
-        return range(len(fragments))
-
-    def extend(self, x, slots, to):
-        del x, slots, to
-
-    def merge(self, slot, into):
-        del slot, into
-
-    def log_merge_ratio_of(self, slot, others):
-        del slot
-        return np.zeros(len(others))
-
-
-def test_a_smaller_exponent_of_sizes_merges_large_clusters_later():
-    fragments = [Fragment(str(i), {"name": ("x",)}) for i in range(6)]
-    gains = {e: merge_path(_Equal(), fragments, None, -99.0, e).gains for e in (1.0, 0.5, 0.0)}
-    assert gains[0.0].tolist() == [0.0] * 5
-    np.testing.assert_allclose(gains[0.5], 0.5 * gains[1.0])
-    # the sizes of the union and of its parts: whatever the merges, one cluster of six remains
-    assert gains[1.0].sum() == pytest.approx(math.lgamma(6))
-
-
-def test_a_gain_that_grows_late_does_not_go_back_in_alpha():
-    path = MergePath(4, np.array([[0, 1], [0, 2], [0, 3]]), np.array([5.0, 1.0, 4.0]))
-    assert [labels.tolist() for labels in path.labels([4.5, 2.0, 0.5])] == [
-        [0, 0, 2, 3],
-        [0, 0, 2, 3],
-        [0, 0, 0, 0],
-    ]
+@given(
+    seed=st.integers(0, 10_000),
+    n=st.integers(2, 12),
+    exponent=st.sampled_from([1.0, 0.5]),
+    log_alphas=st.lists(st.floats(-4.0, 12.0), min_size=1, max_size=4).map(sorted),
+)
+@examples(30)
+def test_merges_are_those_of_plain_sets_as_alpha_falls(seed, n, exponent, log_alphas):
+    items = distinct(some_records(seed, n))
+    likelihood = attributes(items)
+    likelihood.index = OneKey()
+    spec = ModelSpec(likelihood, math.exp(log_alphas[0]), exponent=exponent)
+    made = merges_in_rounds(items, spec, [one - log_alphas[0] for one in log_alphas[::-1]])
+    found = groupings(likelihood, items, log_alphas, exponent)
+    for log_alpha, labels in zip(log_alphas, found, strict=True):
+        floors: dict[frozenset[int], float] = {}
+        for gain, pair in made:
+            floors[frozenset().union(*pair)] = min(
+                gain + log_alphas[0], *(floors.get(one, math.inf) for one in pair)
+            )
+        expected = list(range(len(items)))
+        for cluster, floor in floors.items():  # the larger ones come later
+            if floor > log_alpha:
+                for i in cluster:
+                    expected[i] = min(cluster)
+        assert labels.tolist() == expected
 
 
 def test_many_equal_fragments_are_compared_all_the_same():
     """A key that very many share leads nowhere, unless there is no other."""
     equal = [Fragment(f"e{i}", {"name": ("Ann Lee",)}) for i in range(100)]
     likelihood = fitted("attributes", [*equal, Fragment("x", {"name": ("Bo Ek",)})])
-    near = candidates(equal, likelihood.index)
-    assert near.any(axis=1).all()
-    assert near.sum() < 100 * 99
-    (labels,) = merge_path(likelihood, equal, likelihood.index, -3.0).labels([-3.0])
+    one, other = pairs_sharing(equal, likelihood.index)
+    assert {*one.tolist(), *other.tolist()} == set(range(100))
+    assert (one < other).all()
+    assert len(one) < 100 * 99 / 2
+    (labels,) = groupings(likelihood, equal, [-3.0])
     assert len(set(labels.tolist())) == 1
-
-
-def test_a_likelihood_that_fails_is_said_to():
-    fragments = made("people")[:5]
-    likelihood = fitted("bigram", fragments)
-    broken: Any = likelihood.live_clusters()
-    broken.log_merge_ratio_of = lambda slot, slots: np.full(len(slots), np.nan)
-    likelihood.live_clusters = lambda: broken  # type: ignore[method-assign]
-    with pytest.raises(LikelihoodError, match="NaN"):
-        merge_path(likelihood, fragments, None, 0.0)
-
-
-def life_of(matrix: PairMatrix, rng: np.random.Generator, n: int) -> Iterator[NDArray[np.float64]]:
-    """Bring a matrix to life; its gains, [n, n], before each merge of the pair that gains most."""
-    plain, alive = np.full((n, n), -np.inf), np.ones(n, dtype=bool)
-
-    def gains(a: int) -> NDArray[np.float64]:
-        row = rng.integers(0, 4, size=n).astype(float)  # many ties
-        row[~alive] = -np.inf
-        row[a] = -np.inf
-        return row
-
-    for a in range(n):
-        row = gains(a)
-        matrix.fill(a, row)
-        plain[a] = plain[:, a] = row
-    matrix.settle()
-    while alive.sum() > 1:
-        yield plain
-        a, b, _ = matrix.best()
-        alive[b] = False
-        plain[b] = plain[:, b] = -np.inf
-        row = gains(a)
-        plain[a] = plain[:, a] = row
-        matrix.update(a, b, row)
-
-
-@given(seed=st.integers(0, 10_000), n=st.integers(2, 14))
-@examples(40)
-def test_the_matrix_knows_its_best_after_any_merges(seed, n):
-    matrix = PairMatrix(n)
-    for plain in life_of(matrix, np.random.default_rng(seed), n):
-        upper = np.where(np.triu(np.ones((n, n), dtype=bool)), plain, -np.inf)
-        a, b = divmod(int(upper.argmax()), n)
-        assert matrix.best() == (a, b, upper[a, b])
-
-
-@pytest.mark.parametrize("into", [0, 1, 7])
-def test_a_merge_looks_again_only_at_rows_that_had_their_best_there(into, monkeypatch):
-    """Among equals the earliest is the best, so that no row has its best in one of the late."""
-    looked_at: list[int] = []
-    refresh = PairMatrix._refresh
-
-    def counting(self: PairMatrix, stale: np.ndarray) -> None:
-        looked_at.append(int(stale.sum()))
-        refresh(self, stale)
-
-    monkeypatch.setattr(PairMatrix, "_refresh", counting)
-    n = 40
-    matrix = PairMatrix(n)
-    gains = np.full((n, n), 1.0)
-    gains[into] = gains[:, into] = -1.0
-    np.fill_diagonal(gains, -np.inf)
-    for a in range(n):
-        matrix.fill(a, gains[a])
-    matrix.settle()
-    looked_at.clear()
-    for b in range(n - 1, 19, -1):
-        gains[:, b] = -np.inf
-        matrix.update(into, b, gains[into])
-    assert looked_at == [2] * 20

@@ -152,22 +152,15 @@ def judged(fragments: list[Fragment], *names: str) -> Judgement:
 
 
 class Told:
-    """A merge path, and what pairs expect of it: the F1 at each of three log alphas."""
+    """What pairs expect of the groupings along a path: the F1 at each of three log alphas."""
 
     def __init__(self, f1: dict[float, tuple[float, float, float]]) -> None:
-        self.f1, self.exponent, self.least = f1, 1.0, 0.0
+        self.f1 = f1
 
-    def __call__(self, likelihood, sample, index, least, exponent):
-        del likelihood, sample, index
-        return Told({**self.f1, 0.0: self.f1.get(exponent, (0.0, 0.0, 0.0))}).at(least)
-
-    def at(self, least):
-        self.least = least
-        return self
-
-    def labels(self, log_alphas):
-        assert log_alphas[-1] == self.least
-        return self.f1[0.0]
+    def groupings(self, likelihood, sample, log_alphas, exponent):
+        del likelihood, sample
+        assert log_alphas == sorted(log_alphas)
+        return reversed(self.f1.get(exponent, (0.0, 0.0, 0.0)))
 
     def of(self, labels):
         return {EXPECTED_F1: labels}
@@ -185,7 +178,7 @@ class Told:
 )
 def test_another_exponent_of_sizes_must_be_expected_to_gain(people, monkeypatch, f1, expected):
     told = Told(f1)
-    monkeypatch.setattr(judge_module, "merge_path", told)
+    monkeypatch.setattr(judge_module, "groupings", told.groupings)
     likelihood = make_likelihood("attributes")
     own = [Hypothesis("attributes", 5.0 - k, value) for k, value in enumerate((*f1[1.0], 0.99))]
     before = replace(

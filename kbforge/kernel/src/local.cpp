@@ -455,11 +455,46 @@ KB_API std::int64_t kb_rounds_connect(Rounds* rounds, const std::int64_t* key_st
   return rounds->connect(key_start, keys, {most, shared, top});
 }
 
+// The pairs of n units that share a key of at most `most` units, or that no such key leads anywhere; room
+// for all pairs. How many.
+KB_API std::int64_t kb_sharing(std::int64_t n, const std::int64_t* key_start,
+                               const std::int64_t* keys, std::int64_t most, std::int64_t* ones,
+                               std::int64_t* others) {
+  std::vector<std::int32_t> own(n);
+  std::iota(own.begin(), own.end(), 0);
+  kbforge::Crew crew(1);
+  const kbforge::Blocks blocks({n, own.data(), key_start, keys}, most, crew);
+  std::int64_t count = 0;
+  auto near = blocks.near({most, 1, std::numeric_limits<std::int32_t>::max()}, crew);
+  for (std::int64_t x = 0; x < n; ++x) {
+    std::sort(near[x].begin(), near[x].end());
+    near[x].erase(std::unique(near[x].begin(), near[x].end()), near[x].end());
+    for (std::int32_t other : near[x]) {
+      ones[count] = x;
+      others[count++] = other;
+    }
+  }
+  return count;
+}
+
+// Merge only where more nats than this are gained; at first, 0.
+KB_API void kb_rounds_above(Rounds* rounds, double nats) { rounds->merge_above(nats); }
+
 // One round; how many merges it made, and the unnormalised log posterior after it.
 KB_API std::int64_t kb_rounds_merge(Rounds* rounds, double* log_posterior) {
   const std::int64_t made = rounds->merge_best();
   *log_posterior = rounds->log_posterior();
   return made;
+}
+
+// By fragment, the first one of its cluster.
+KB_API void kb_rounds_labels(const Rounds* rounds, std::int64_t* labels) {
+  const auto& fragments = rounds->unit_fragments();
+  const auto& start = rounds->unit_start();
+  for (std::int32_t unit = 0; unit < rounds->n_units(); ++unit) {
+    const std::int32_t first = fragments[start[rounds->root(unit)]];
+    for (std::int64_t k = start[unit]; k < start[unit + 1]; ++k) labels[fragments[k]] = first;
+  }
 }
 
 // The posterior where the rounds leave a doubt. The result belongs to the caller.

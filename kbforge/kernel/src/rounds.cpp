@@ -291,7 +291,7 @@ void Rounds::find_best(const std::vector<std::int32_t>& clusters) {
     best_gain_[x] = 0;
     for (const Edge& edge : edges_[x]) {
       const std::int32_t gain = best_gain_[x];
-      if (edge.gain < gain || edge.gain <= 0) continue;
+      if (edge.gain < gain || edge.gain <= above_) continue;
       if (edge.gain == gain && lot(x, best_[x]) < lot(x, edge.to)) continue;
       best_[x] = edge.to;
       best_gain_[x] = edge.gain;
@@ -310,6 +310,16 @@ std::vector<std::pair<std::int32_t, std::int32_t>> Rounds::reciprocal() const {
   std::sort(pairs.begin(), pairs.end());
   pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
   return pairs;
+}
+
+void Rounds::merge_above(double nats) {
+  const std::int32_t above = in_units(nats);
+  if (above == above_) return;
+  above_ = above;
+  waiting_.clear();
+  for (std::int32_t x = 0; x < n_units(); ++x) {
+    if (!edges_[x].empty()) waiting_.push_back(x);
+  }
 }
 
 std::int64_t Rounds::merge_best() {

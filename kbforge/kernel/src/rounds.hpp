@@ -76,6 +76,8 @@ class Rounds {
   // Go on from rounds that were run elsewhere; false, and nothing is done, if they cannot be of these
   // units.
   bool resume(const Before& before);
+  // From now on only merges that gain more nats than this are made; at first, 0.
+  void merge_above(double nats);
   // One round; how many merges it made.
   std::int64_t merge_best();
 
@@ -131,7 +133,7 @@ class Rounds {
   Table& table_;
   const Batch fragments_;
   std::vector<double> log_cluster_;
-  std::int32_t least_, certain_;
+  std::int32_t least_, certain_, above_ = 0;
   Crew crew_;
   std::vector<std::int64_t> unit_start_;
   std::vector<std::int32_t> unit_fragments_;

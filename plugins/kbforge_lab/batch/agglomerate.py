@@ -36,10 +36,54 @@ from kbforge.contracts import (
     Subproblem,
 )
 from kbforge.errors import LikelihoodError, UsageError, option
-from kbforge.fit.hypotheses import PairMatrix
 from kbforge_lab.batch.grouping import Grouping, Move, apply
 from kbforge_lab.batch.grouping_model import GroupingModel, SetModel, merging_model_of
 from kbforge_lab.batch.run import Watch, concluded, stretches
+
+
+class PairMatrix:
+    """Gains of n clusters' pairs, shape [n, n]; -inf for pairs that are not compared. 8 n^2 bytes.
+
+    The matrix is symmetric. Each row caches its best entry, so a merge, which changes one row and
+    column and empties another, costs time proportional to n and to the few rows whose best entry
+    was there. Ties go to the pair of the earliest clusters.
+    """
+
+    def __init__(self, n: int) -> None:
+        # filled row by row: all of it at once would keep a run from looking at the clock
+        self._gain = np.empty((n, n))
+        self._best = np.full(n, -np.inf)
+        self._partner = np.zeros(n, dtype=np.int64)
+
+    def fill(self, a: int, gains: FloatArray) -> None:
+        """Set a's row and column; fill all of them and call `settle` before `best`."""
+        self._gain[a] = gains
+        self._gain[:, a] = gains
+
+    def settle(self) -> None:
+        self._refresh(np.ones(len(self._best), dtype=np.bool_))
+
+    def update(self, a: int, b: int, gains: FloatArray) -> None:
+        """Record that C_b was merged into C_a; `gains` are those of the new C_a."""
+        self._gain[b] = self._gain[:, b] = -np.inf
+        self.fill(a, gains)
+        # a row without a pair, as every row merged away is, has lost nothing
+        stale = ((self._partner == a) | (self._partner == b)) & (self._best > -np.inf)
+        stale[[a, b]] = True
+        self._refresh(stale)
+        earlier = (gains == self._best) & (a < self._partner)
+        better = ~stale & ((gains > self._best) | earlier)
+        self._best[better], self._partner[better] = gains[better], a
+
+    def best(self) -> tuple[int, int, float]:
+        """The pair with the largest gain, the earlier cluster first, and its gain."""
+        a = int(self._best.argmax())
+        return a, int(self._partner[a]), float(self._best[a])
+
+    def _refresh(self, stale: np.ndarray) -> None:
+        rows = stale.nonzero()[0]
+        partner = self._gain[rows].argmax(axis=1)
+        self._partner[rows], self._best[rows] = partner, self._gain[rows, partner]
 
 
 class RankedPairs(PairMatrix):

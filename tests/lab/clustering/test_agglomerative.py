@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from kbforge.contracts import ConjugateLikelihood, Fragment, Likelihood, ModelSpec
 from kbforge.errors import UsageError
-from kbforge.fit.hypotheses import PairMatrix, merge_path
 from kbforge.testing import BlackBox
-from kbforge_lab.batch.agglomerate import RankedPairs, agglomerate
+from kbforge_lab.batch.agglomerate import PairMatrix, RankedPairs, agglomerate
 from kbforge_lab.clusterers.offline import Agglomerative
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from tests.clustering.exact import Group, Grouping
 from tests.clustering.toys import BlackBox as Counted
 from tests.clustering.toys import fragments_of, normal
-from tests.fit.test_hypotheses import fitted_to_people, life_of
 from tests.lab.families import FAMILIES
 from tests.profile import examples
 
@@ -148,6 +148,67 @@ def test_sampled_batches_get_close_and_are_seeded():
     assert all(run.model_evaluations < 36 + 36 * 35 / 2 for run in runs)
 
 
+def life_of(matrix: PairMatrix, rng: np.random.Generator, n: int) -> Iterator[NDArray[np.float64]]:
+    """Bring a matrix to life; its gains, [n, n], before each merge of the pair that gains most."""
+    plain, alive = np.full((n, n), -np.inf), np.ones(n, dtype=bool)
+
+    def gains(a: int) -> NDArray[np.float64]:
+        row = rng.integers(0, 4, size=n).astype(float)  # many ties
+        row[~alive] = -np.inf
+        row[a] = -np.inf
+        return row
+
+    for a in range(n):
+        row = gains(a)
+        matrix.fill(a, row)
+        plain[a] = plain[:, a] = row
+    matrix.settle()
+    while alive.sum() > 1:
+        yield plain
+        a, b, _ = matrix.best()
+        alive[b] = False
+        plain[b] = plain[:, b] = -np.inf
+        row = gains(a)
+        plain[a] = plain[:, a] = row
+        matrix.update(a, b, row)
+
+
+@given(seed=st.integers(0, 10_000), n=st.integers(2, 14))
+@examples(40)
+def test_the_matrix_knows_its_best_after_any_merges(seed, n):
+    matrix = PairMatrix(n)
+    for plain in life_of(matrix, np.random.default_rng(seed), n):
+        upper = np.where(np.triu(np.ones((n, n), dtype=bool)), plain, -np.inf)
+        a, b = divmod(int(upper.argmax()), n)
+        assert matrix.best() == (a, b, upper[a, b])
+
+
+@pytest.mark.parametrize("into", [0, 1, 7])
+def test_a_merge_looks_again_only_at_rows_that_had_their_best_there(into, monkeypatch):
+    """Among equals the earliest is the best, so that no row has its best in one of the late."""
+    looked_at: list[int] = []
+    refresh = PairMatrix._refresh
+
+    def counting(self: PairMatrix, stale: np.ndarray) -> None:
+        looked_at.append(int(stale.sum()))
+        refresh(self, stale)
+
+    monkeypatch.setattr(PairMatrix, "_refresh", counting)
+    n = 40
+    matrix = PairMatrix(n)
+    gains = np.full((n, n), 1.0)
+    gains[into] = gains[:, into] = -1.0
+    np.fill_diagonal(gains, -np.inf)
+    for a in range(n):
+        matrix.fill(a, gains[a])
+    matrix.settle()
+    looked_at.clear()
+    for b in range(n - 1, 19, -1):
+        gains[:, b] = -np.inf
+        matrix.update(into, b, gains[into])
+    assert looked_at == [2] * 20
+
+
 @given(seed=st.integers(0, 10_000), n=st.integers(2, 14), count=st.integers(1, 40))
 @examples(40)
 def test_the_heaviest_pairs_after_any_merges(seed, n, count):
@@ -184,15 +245,3 @@ def test_too_many_fragments_for_all_pairs():
     fragments = FAMILIES["gaussian"][0](np.random.default_rng(1), 20_001)
     with pytest.raises(UsageError, match="batch"):
         found(fragments, ModelSpec(Gaussian(), 1.0))
-
-
-@pytest.mark.parametrize("name", ["bigram", "pairs"])
-@pytest.mark.parametrize("log_alpha", [0.5, 2.0, 6.0])
-def test_a_path_is_agglomerative_clustering_at_every_alpha(name, log_alpha):
-    fragments, likelihood = fitted_to_people(name)
-    path = merge_path(likelihood, fragments, None, -5.0)
-    spec = ModelSpec(likelihood, math.exp(log_alpha))
-    found = Agglomerative().cluster(fragments, spec, np.random.default_rng(0))
-    (labels,) = path.labels([log_alpha])
-    clusters = sorted(tuple(np.flatnonzero(labels == k)) for k in set(labels.tolist()))
-    assert clusters == sorted(map(tuple, found.clusters()))

@@ -25,9 +25,9 @@ from kbforge.fit.hypotheses import (
     NAMES,
     Hypothesis,
     exact_groups,
+    groupings,
     hypotheses,
     log_alphas_of,
-    merge_path,
     sample_of,
 )
 from kbforge.fit.judge import JUDGE_FILE, HypothesisScorer, adjusted_gains
@@ -132,8 +132,7 @@ def run(file: LabelledFile, pairs: Path | None) -> SampleHypotheses:
     index = _index(file)
     sample = sample_of(file.fragments, index, model)
     paths = {
-        kind: merge_path(one, sample.fragments, one.index, log_alphas_of(kind)[0])
-        for kind, one in fitted.items()
+        kind: groupings(one, sample.fragments, log_alphas_of(kind)) for kind, one in fitted.items()
     }
     own = {kind: math.log(one.default_alpha) for kind, one in fitted.items()}
     exact = np.array(exact_groups(sample.fragments), dtype=np.int64)
