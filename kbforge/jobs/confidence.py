@@ -17,9 +17,17 @@ from dataclasses import dataclass
 import numpy as np
 import orjson
 
-from kbforge.contracts import CandidateIndex, Fragment, IntArray, Posterior
+from kbforge.contracts import (
+    CandidateIndex,
+    Fragment,
+    IntArray,
+    Posterior,
+    SubproblemData,
+    Subproblems,
+)
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
+from kbforge.files.lines import columns_of
 from kbforge.fit.choices import PreparedRun
 from kbforge.fit.confidence import ConfidenceMap
 from kbforge.fit.features import ClusteringReport
@@ -180,20 +188,40 @@ def _report(
         for name, _, content in rows_of(connection, "page", "name", names)
     ]
     pages.sort(key=lambda page: page.name)
-    held = sorted({n for page in pages for n in page.members.tolist()})
+    held = np.unique(_together([page.members for page in pages])).tolist()
     lines = sorted(
         (place, number, line)
         for number, _, place, _, _, line in rows_of(connection, "fragment", "number", held)
     )
     numbers = [number for _, number, _ in lines]
-    fragments = [fragment_from_bytes(line) for _, _, line in lines]
+    fragments = columns_of([line for _, _, line in lines], fragment_from_bytes)
     del lines
-    rank = {number: at for at, number in enumerate(numbers)}
-    subproblems = tuple(page.subproblem(rank.__getitem__) for page in pages)
-    posterior = Posterior(subproblems, float("nan"), len(fragments), 0)
+    posterior = Posterior(_subproblems(pages, numbers), float("nan"), len(fragments), 0)
     entities = entity_probabilities([posterior])
     placed = None if n <= _FEW else _changed(entities, names, {*stale}, len(fragments))
-    return _Report(numbers, ClusteringReport(fragments, entities, placed), names, told)
+    reported = ClusteringReport(fragments, entities, placed, fragments.statements())
+    return _Report(numbers, reported, names, told)
+
+
+def _subproblems(pages: Sequence[SubproblemData], numbers: Sequence[int]) -> Subproblems:
+    """The subproblems of pages; fragments are called by their places among these numbers."""
+    by_number = np.argsort(np.array(numbers, np.int64))
+    sizes = _together([page.lengths for page in pages])
+    members = _together([page.members for page in pages])
+    called = by_number[np.searchsorted(np.sort(numbers), members)]
+    order = np.lexsort((called, np.repeat(np.arange(len(sizes)), sizes)))
+    return Subproblems(
+        np.array([len(page.lengths) for page in pages], np.int64),
+        sizes,
+        called[order],
+        np.array([len(page.rows) for page in pages], np.int64),
+        np.concatenate([np.zeros(0), *(page.weights for page in pages)]),
+        *(_together([getattr(page, of) for page in pages]) for of in ("rows", "cells")),
+    )
+
+
+def _together(parts: Sequence[IntArray]) -> IntArray:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def _changed(
@@ -220,7 +248,7 @@ def _members(store: Store, names: Iterable[int]) -> list[int]:
 def _near(store: Store, numbers: Sequence[int], index: CandidateIndex) -> list[int]:
     """The subproblems that keys of fragments lead to; a closed key leads nowhere."""
     fragments: Sequence[Fragment] = list(store.pages.fragments(numbers).values())
-    keys = sorted({key for fragment in fragments for key in index.keys(fragment)})
+    keys = np.unique(index.keys_of(fragments)[1]).tolist()
     postings = store.pages.postings(keys).values()
     families = sorted({family for one in postings if not one.closed for family in one.families})
     return sorted(set(store.pages.homes(families).values()))
