@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--sizes", default=SIZES)
     parser.add_argument("--splink", metavar="PYTHON", help="interpreter that has Splink")
     parser.add_argument("--repeats", type=int, default=1, help="the table has medians")
-    parser.add_argument("--seconds", type=float, default=3600.0, help="that end a curve")
+    parser.add_argument("--seconds", type=float, default=7200.0, help="that end a curve")
     parser.add_argument("--folder", help="where the data may lie, 6 GB for ten million")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--picture", metavar="FILE", help="PNG or SVG")
