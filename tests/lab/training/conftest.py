@@ -1,5 +1,13 @@
-"""Fixtures of the laboratory's training."""
+"""Fixtures of the training room."""
 
-from tests.lm.training.conftest import one_thread
+import pytest
+import torch
 
-__all__ = ["one_thread"]
+
+@pytest.fixture
+def one_thread():
+    """Small models are faster so, and the bits do not depend on the machine's load."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
