@@ -27,7 +27,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
-from kbforge.kernel.binding import NOT_TOLD, EncodedFragments, KernelClusters, address, workers
+from kbforge.kernel.binding import NOT_TOLD, EncodedFragments, KernelClusters, address
 from kbforge.numerics import end_to_end, on_grid
 
 _FIRST_SIZES = 1024
@@ -161,8 +161,6 @@ class CompiledRun:
             _small(index.compared if index else 0),
         )
         self._finalizer = weakref.finalize(self, kernel.kb_run_free, self.handle)
-        if index is not None:  # without one, the fragments after it are not looked at
-            kernel.kb_run_workers(self.handle, workers())
         self._sizes = 0
         self._done = binding.Done()
         self._slots = POINTER(c_int64)()

@@ -204,7 +204,7 @@ class CStatedEntities(Structure):
     )
 
 
-VERSION = 18
+VERSION = 19
 """Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -218,7 +218,6 @@ _PROTOTYPES: dict[str, Prototype] = {
         (c_int32, c_double, c_int32, c_int32, c_double, DRAW, SAMPLE, *4 * (c_int32,)),
     ),
     "kb_run_free": (None, (c_void_p,)),
-    "kb_run_workers": (None, (c_void_p, c_int32)),
     "kb_run_largest": (c_int64, (c_void_p,)),
     "kb_run_sizes": (None, (c_void_p, c_int64, c_void_p, c_void_p)),
     "kb_bind": (None, (c_void_p, c_int64, *2 * (c_void_p,))),

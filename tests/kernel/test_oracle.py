@@ -17,7 +17,6 @@ from kbforge.clustering.rules import RESAMPLERS, Rules, greedy, multinomial, opt
 from kbforge.clustering.session import SmcSession
 from kbforge.contracts import ConjugateLikelihood, Constraints, Decision, Fate, Fragment, ModelSpec
 from kbforge.errors import LikelihoodError
-from kbforge.kernel.binding import WORKERS
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
@@ -244,16 +243,10 @@ def test_a_few_people_for_ever() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_workers", ["1", "2", "4"])
 @pytest.mark.parametrize("ordered", [True, False])
 @pytest.mark.parametrize("name", ["attributes", "pairs", *BIGRAM, "gaussian"])
-def test_any_number_of_workers(
-    name: str,
-    ordered: bool,
-    n_workers: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Looked at ahead in waves, and one by one where entities come in order."""
+def test_many_fragments_at_once(name: str, ordered: bool) -> None:
+    """In random order, and in that of their entities."""
     rng = np.random.default_rng(2)
     fragments = [
         replace(f, vector=tuple(10.0 * int(str(f.label)) + rng.normal(size=2)))
@@ -266,17 +259,12 @@ def test_any_number_of_workers(
     index = likelihood.index or likelihood.index_of_many()
     assert index is not None
     index.fit(fragments)
-    monkeypatch.setenv(WORKERS, n_workers)
     run(ModelSpec(likelihood, 100.0, index=index), fragments, SPLIT, 400)
 
 
-@pytest.mark.parametrize("n_workers", ["1", "3"])
 @pytest.mark.parametrize("link", [None, "town", "source"])
-def test_constraints_bound_what_a_fragment_joins(
-    link: str | None, n_workers: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_constraints_bound_what_a_fragment_joins(link: str | None) -> None:
     """Many at once: fragments that must join others wherever keys lead, and that must not."""
-    monkeypatch.setenv(WORKERS, n_workers)
     for seed in range(3):
         rng = np.random.default_rng(seed)
         sources = rng.choice(list("abcdefgh"), 999).tolist()

@@ -27,7 +27,7 @@ using kbforge::Outcome;
 using kbforge::Run;
 using kbforge::Table;
 
-std::int32_t kb_version(void) { return 18; }
+std::int32_t kb_version(void) { return 19; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -48,10 +48,6 @@ kbforge::Run* kb_run_new(std::int32_t particles, double log_floor, std::int32_t 
 }
 
 void kb_run_free(Run* run) { delete run; }
-
-void kb_run_workers(Run* run, std::int32_t workers) {
-  run->waves.reset(workers > 1 ? new kbforge::Waves(static_cast<std::size_t>(workers)) : nullptr);
-}
 
 std::int64_t kb_run_largest(const Run* run) { return run->state.largest; }
 
@@ -86,7 +82,7 @@ std::int64_t kb_look_up(Run* run, std::int64_t fragment, const std::int64_t* key
                         std::int64_t n, const std::int64_t** slots) {
   run->look_up(keys, n);
   if (run->lookup.elsewhere) return -1;
-  run->bound(static_cast<kbforge::Number>(fragment), run->lookup);
+  run->bound(static_cast<kbforge::Number>(fragment));
   run->told_slots.assign(run->bounds.slots->begin(), run->bounds.slots->end());
   *slots = run->told_slots.data();
   return static_cast<std::int64_t>(run->told_slots.size());
@@ -113,7 +109,7 @@ void kb_take_in(Run* run, const double* predictive, const double* joined, double
   run->begin();
   const auto& slots = proposed == 1 ? run->proposed : *run->bounds.slots;
   const kbforge::Scored scored{slots, predictive, joined, alone};
-  const Outcome outcome = run->take_in(run->lookup, scored, static_cast<kbforge::How>(proposed));
+  const Outcome outcome = run->take_in(scored, static_cast<kbforge::How>(proposed));
   if (outcome == Outcome::kDone && evaluations >= 0) {
     run->step.evaluations = run->evaluations.back() = evaluations;
   }

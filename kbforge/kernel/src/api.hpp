@@ -138,8 +138,6 @@ KB_API kbforge::Run* kb_run_new(std::int32_t particles, double log_floor, std::i
                                 std::int32_t indexed, std::int32_t most, std::int32_t shared,
                                 std::int32_t compared);
 KB_API void kb_run_free(kbforge::Run* run);
-// On how many threads fragments are looked up and compared; what comes out is the same.
-KB_API void kb_run_workers(kbforge::Run* run, std::int32_t workers);
 // How many fragments the largest cluster so far has held.
 KB_API std::int64_t kb_run_largest(const kbforge::Run* run);
 

@@ -66,7 +66,7 @@ Constraints::Bounds Constraints::bound(Number fragment, const std::vector<Slot>&
     slots_.clear();
     std::remove_copy_if(mates.begin(), mates.end(), std::back_inserter(slots_), barred);
     std::sort(slots_.begin(), slots_.end());
-    return {&slots_, true, true};
+    return {&slots_, true};
   }
   if (own.values.empty() && apart_[own.components[0]].empty()) return {&looked_up};
   slots_.clear();

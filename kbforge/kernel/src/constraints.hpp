@@ -20,8 +20,7 @@ class Constraints {
   // The clusters that a fragment is compared with.
   struct Bounds {
     const std::vector<Slot>* slots;
-    bool joins = false;    // whether it must join one of them
-    bool outside = false;  // whether they are others than those looked up
+    bool joins = false;  // whether it must join one of them
   };
 
   // The components that each component is apart from; no fragment and no cluster has a tag yet.

@@ -28,14 +28,11 @@ class CountTable : public Table {
   // A record's attributes are rows, ascending, and its values how often it counts in each.
   bool knows(const Record& x) const override;
   void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
-  Ahead ahead() const override { return Ahead::kByFragment; }
-  void set_workers(std::size_t workers) override { asked_.resize(workers); }
-  void log_predictive_by(std::size_t worker, const Record& x, const std::vector<Slot>& slots,
-                         double* out) override;
   double log_predictive_new(const Record& x) override;
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
   void release(const std::vector<std::int64_t>& slots) override;
+  void set_workers(std::size_t workers) override { asked_.resize(workers); }
   void log_merge_ratios(std::size_t worker, Slot slot, std::int64_t n,
                         const std::int64_t* others, double* out) override;
   void unite(Slot slot, Slot other, Slot both) override;
@@ -62,6 +59,7 @@ class CountTable : public Table {
     const double both = factor(row, std::int64_t{n} + more);
     return both - factor(row, n) - factor(row, more);
   }
+  void ask_each(const Record& x, const std::vector<Slot>& slots, double* out);
   void ask_all(const Record& x, const std::vector<Slot>& slots, double* out);
   void post_all();
   void post(std::size_t slot);
@@ -118,13 +116,12 @@ void CountTable::log_predictive(const Record& x, const std::vector<Slot>& slots,
     ask_all(x, slots, out);
   } else {
     posted_ = false;
-    log_predictive_by(0, x, slots, out);
+    ask_each(x, slots, out);
   }
 }
 
-void CountTable::log_predictive_by(std::size_t worker, const Record& x,
-                                   const std::vector<Slot>& slots, double* out) {
-  std::vector<std::int32_t>& asked = asked_[worker];
+void CountTable::ask_each(const Record& x, const std::vector<Slot>& slots, double* out) {
+  std::vector<std::int32_t>& asked = asked_[0];
   asked.resize(n_rows());
   const double alone = log_predictive_new(x), unread = alone + kUnread;
   for (std::size_t k = 0; k < x.n; ++k) asked[x.attributes[k]] = x.values[k];

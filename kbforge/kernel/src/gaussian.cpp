@@ -30,12 +30,7 @@ class GaussianTable : public Table {
 
   // A record's value is the number of its point.
   bool knows(const Record& x) const override;
-  void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override {
-    log_predictive_by(0, x, slots, out);
-  }
-  Ahead ahead() const override { return Ahead::kByFragment; }
-  void log_predictive_by(std::size_t, const Record& x, const std::vector<Slot>& slots,
-                         double* out) override;
+  void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
   double log_predictive_new(const Record& x) override;
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
@@ -108,8 +103,8 @@ bool GaussianTable::knows(const Record& x) const {
   return points_.count(x.values[0]) && x.values[0] + 1 < static_cast<std::int64_t>(log_gammas_.size());
 }
 
-void GaussianTable::log_predictive_by(std::size_t, const Record& x,
-                                      const std::vector<Slot>& slots, double* out) {
+void GaussianTable::log_predictive(const Record& x, const std::vector<Slot>& slots,
+                                   double* out) {
   const double* at = point(x);
   for (std::size_t k = 0; k < slots.size(); ++k) {
     out[k] = predicted(at, derived_.data() + (slots[k] + 1) * n_derived_);

@@ -7,7 +7,6 @@
 #include "api.hpp"
 #include "state.hpp"
 #include "table.hpp"
-#include "wave.hpp"
 
 namespace kbforge {
 

@@ -54,8 +54,6 @@ void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
   count(state, out.open, tallies, out);
   const bool closed_ones = tallies.reached.empty();
   if (closed_ones) count(state, out.keys, tallies, out);
-  out.seen.clear();
-  for (const Tallies::Tally& tally : tallies.reached) out.seen.push_back(tally.family);
   if (!closed_ones) keep_shared(tallies);
   keep_nearest(tallies);
   out.slots.clear();

@@ -27,12 +27,11 @@ struct Lookup {
   };
   std::vector<std::int64_t> keys, open, closing;
   std::vector<Pruned> pruned;
-  std::vector<Number> seen;   // the families that open keys lead to, or closed ones if those do not
   std::vector<Slot> slots;    // the clusters to compare the fragment with, ascending
   bool elsewhere = false;     // whether keys lead to what lies elsewhere: then this is not all
 };
 
-// How many keys lead to each family that any lead to; what looking up needs, one for each thread.
+// How many keys lead to each family that any lead to; what looking up needs.
 class Tallies {
  public:
   struct Tally {

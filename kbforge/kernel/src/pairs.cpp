@@ -39,18 +39,13 @@ class PairTable : public Table {
 
   // A record's value is a row.
   bool knows(const Record& x) const override { return x.values[0] < n_rows(); }
-  void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override {
-    log_predictive_by(0, x, slots, out);
-  }
-  Ahead ahead() const override { return Ahead::kByFragment; }
-  void set_workers(std::size_t workers) override { asked_.resize(workers); }
-  void log_predictive_by(std::size_t worker, const Record& x, const std::vector<Slot>& slots,
-                         double* out) override;
+  void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
   double log_predictive_new(const Record&) override { return 0.0; }
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
   void release(const std::vector<std::int64_t>& slots) override;
   void log_marginals(Slot slot, double* out) override;
+  void set_workers(std::size_t workers) override { asked_.resize(workers); }
   void log_merge_ratios(std::size_t worker, Slot slot, std::int64_t n,
                         const std::int64_t* others, double* out) override;
   void unite(Slot slot, Slot other, Slot both) override;
@@ -176,10 +171,9 @@ void PairTable::Asked::forget() {
   noted_.clear();
 }
 
-void PairTable::log_predictive_by(std::size_t worker, const Record& x,
-                                  const std::vector<Slot>& slots, double* out) {
+void PairTable::log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) {
   const Row row = x.values[0];
-  Asked& asked = asked_[worker].near;
+  Asked& asked = asked_[0].near;
   ask(row, asked);
   for (std::size_t k = 0; k < slots.size(); ++k) {
     const Cluster& cluster = clusters_[slots[k]];

@@ -16,7 +16,6 @@
 #include "constraints.hpp"
 #include "crew.hpp"
 #include "table.hpp"
-#include "wave.hpp"
 
 namespace kbforge {
 

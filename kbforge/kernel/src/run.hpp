@@ -12,7 +12,6 @@
 #include "state.hpp"
 #include "step.hpp"
 #include "table.hpp"
-#include "wave.hpp"
 
 namespace kbforge {
 
@@ -35,7 +34,6 @@ struct Run {
   Lookup lookup;
   Constraints::Bounds bounds{&lookup.slots};  // of the fragment looked up
   Tallies tallies;
-  std::unique_ptr<Waves> waves;  // none: one thread does everything
   std::vector<std::int64_t> told_slots;
   std::vector<double> predictive;
   std::vector<Slot> proposed;  // by a surrogate
@@ -107,14 +105,14 @@ struct Run {
   }
 
   // Leave in `bounds` the clusters to compare a fragment with, of those looked up.
-  void bound(Number fragment, const Lookup& looked) {
-    bounds = constraints ? constraints->bound(fragment, looked.slots)
-                         : Constraints::Bounds{&looked.slots};
+  void bound(Number fragment) {
+    bounds = constraints ? constraints->bound(fragment, lookup.slots)
+                         : Constraints::Bounds{&lookup.slots};
   }
 
-  // Take in the fragment of that lookup, of which the clusters of `bounds` are scored, or those that
-  // were last proposed.
-  Outcome take_in(const Lookup& looked, const Scored& scored, How how = How::kScored) {
+  // Take in the fragment looked up, of which the clusters of `bounds` are scored, or those that were
+  // last proposed.
+  Outcome take_in(const Scored& scored, How how = How::kScored) {
     const auto largest = static_cast<std::size_t>(state.largest) + 1;
     if (state.log_size.size() <= largest) return Outcome::kNotTold;
     const Number x = state.n_fragments();
@@ -122,7 +120,7 @@ struct Run {
                             : how == How::kProposed ? step.take_in_proposed(scored, bounds.joins)
                                                     : step.take_in(scored, bounds.joins);
     if (outcome != Outcome::kDone) return outcome;
-    if (indexed) index.extend(looked, step.done.families);
+    if (indexed) index.extend(lookup, step.done.families);
     if (constraints) {
       constraints->follow(x, step.done.parents, step.done.children, step.done.dropped);
     }
@@ -138,43 +136,22 @@ struct Run {
 
   // Take in fragments one after another, by a table of the kernel's own.
   Outcome add(Table& table, const Batch& batch) {
-    const bool ahead = waves && batch.n > 1 && indexed && table.ahead() != kbforge::Ahead::kNever;
-    if (ahead) waves->restart();
     for (std::int64_t k = 0; k < batch.n; ++k) {
-      if (ahead && waves->ended(k)) waves->look(k, batch, state, index, table);
-      const Lookup* looked = ahead ? waves->found(k, predictive) : nullptr;
       const Record x = batch.record(k);
-      const bool compared = looked != nullptr;
-      if (!looked) {
-        const std::int64_t first = batch.key_start[k];
-        look_up(batch.keys + first, batch.key_start[k + 1] - first);
-        looked = &lookup;
-      }
-      if (looked->elsewhere) return Outcome::kElsewhere;
-      bound(state.n_fragments(), *looked);
-      if (!compared || bounds.outside) {
-        predictive.resize(bounds.slots->size());
-        table.log_predictive(x, *bounds.slots, predictive.data());
-      } else if (bounds.slots != &looked->slots) {
-        keep_bounded(looked->slots);
-      }
+      const std::int64_t first = batch.key_start[k];
+      look_up(batch.keys + first, batch.key_start[k + 1] - first);
+      if (lookup.elsewhere) return Outcome::kElsewhere;
+      bound(state.n_fragments());
+      predictive.resize(bounds.slots->size());
+      table.log_predictive(x, *bounds.slots, predictive.data());
       const Scored scored{*bounds.slots, predictive.data(), nullptr, table.log_predictive_new(x)};
-      const Outcome outcome = take_in(*looked, scored);
+      const Outcome outcome = take_in(scored);
       if (outcome != Outcome::kDone) return outcome;
       table.extend(x, step.done.parents, step.done.children);
       table.release(step.done.dropped);
       table.forget(x);
-      if (ahead) waves->note(*looked, step.done.disturbed);
     }
     return Outcome::kDone;
-  }
-
-  // What was found for the clusters looked up, of those within bounds alone.
-  void keep_bounded(const std::vector<Slot>& slots) {
-    std::size_t kept = 0;
-    for (std::size_t k = 0; k < slots.size() && kept < bounds.slots->size(); ++k) {
-      if (slots[k] == (*bounds.slots)[kept]) predictive[kept++] = predictive[k];
-    }
   }
 
   void tell(Outcome outcome, kb_done* done) const {

@@ -67,7 +67,6 @@ void Step::open(Number x, double alone) {
   done.before.clear();
   done.after.assign(1, x);
   done.families.assign(1, x);
-  done.disturbed.clear();
 }
 
 void Step::grow(Number x, const Scored& scored) {
@@ -80,8 +79,6 @@ void Step::grow(Number x, const Scored& scored) {
     const Block& block = *state_.blocks[name];
     old_slots_.insert(old_slots_.end(), block.slots.begin(), block.slots.end());
   }
-  done.disturbed.clear();
-  for (Slot slot : old_slots_) done.disturbed.push_back(state_.clusters[slot].first);
   state_.count_fragment();
   children_.clear();
   done.families.clear();

@@ -61,7 +61,6 @@ struct Done {
   std::vector<std::int64_t> dropped;            // clusters that no particle holds any more
   std::vector<std::int64_t> before, after;      // names of subproblems
   std::vector<Number> families;                 // of the children, distinct
-  std::vector<Number> disturbed;                // of the subproblems before; some more than once
 };
 
 class Step {

@@ -20,8 +20,19 @@ struct Record {
 // (kbforge.contracts.likelihood).
 constexpr double kUnread = -60.0;
 
-// What several threads may ask a table for: nothing, fragments of their own, or parts of their own.
-enum class Ahead { kNever, kByFragment, kByPart };
+// The fragments of one call: what each states, and its keys.
+struct Batch {
+  std::int64_t n;
+  const std::int64_t* record_start;
+  const std::int32_t *attributes, *values;
+  const std::int64_t *key_start, *keys;
+
+  Record record(std::int64_t k) const {
+    const std::int64_t begin = record_start[k];
+    return {attributes + begin, values + begin,
+            static_cast<std::size_t>(record_start[k + 1] - begin)};
+  }
+};
 
 class Table {
  public:
@@ -30,18 +41,6 @@ class Table {
   virtual bool knows(const Record& x) const = 0;
   // L(C + x) - L(C) of live clusters, nats; out has room for as many.
   virtual void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) = 0;
-  // How the above can be asked for on several threads at once, while nothing changes.
-  virtual Ahead ahead() const { return Ahead::kNever; }
-  // There will be so many threads.
-  virtual void set_workers(std::size_t) {}
-  // If by fragment: as `log_predictive`, by a thread that has this number.
-  virtual void log_predictive_by(std::size_t, const Record&, const std::vector<Slot>&, double*) {}
-  // If by part: how many parts the sum has, and one term of it, what a part says of what x states
-  // there, which is at `place`. One more term says what it has of which nothing is read.
-  virtual std::size_t n_parts() const { return 0; }
-  virtual void log_predictive_part(std::size_t, const Record&, std::size_t,
-                                   const std::vector<Slot>&, double*) {}
-  virtual void log_predictive_unread(const Record&, const std::vector<Slot>&, double*) {}
   // L({x}), nats.
   virtual double log_predictive_new(const Record& x) = 0;
   // children[k] := parents[k] + x; a parent of -1 is the empty cluster.
@@ -53,6 +52,8 @@ class Table {
   // L of the cluster of a slot, nats: one term a part (NaN where it states nothing there), or one
   // term. The empty cluster's and that of which nothing is read are the caller's.
   virtual void log_marginals(Slot, double*) {}
+  // So many threads will ask for merges.
+  virtual void set_workers(std::size_t) {}
   // L(C + D) - L(C) - L(D) of the cluster of a slot and n others, nats, by a thread that has this
   // number, while nothing changes.
   virtual void log_merge_ratios(std::size_t, Slot, std::int64_t, const std::int64_t*, double*) {}

@@ -133,12 +133,6 @@ class AttributeTable : public Table {
 
   bool knows(const Record& x) const override;
   void log_predictive(const Record& x, const std::vector<Slot>& slots, double* out) override;
-  Ahead ahead() const override { return n_parts() > 1 ? Ahead::kByPart : Ahead::kNever; }
-  std::size_t n_parts() const override { return attributes.size(); }
-  void log_predictive_part(std::size_t part, const Record& x, std::size_t place,
-                           const std::vector<Slot>& slots, double* out) override;
-  void log_predictive_unread(const Record& x, const std::vector<Slot>& slots,
-                             double* out) override;
   double log_predictive_new(const Record& x) override;
   void extend(const Record& x, const std::vector<std::int64_t>& parents,
               const std::vector<std::int64_t>& children) override;
@@ -156,7 +150,6 @@ class AttributeTable : public Table {
 
   std::vector<UrnId> held_;  // by slot and attribute; none: no fragment states it
   std::vector<char> unread_;  // by slot: whether no fragment states anything that is read
-  std::vector<double> terms_;
 };
 
 namespace {
@@ -546,32 +539,18 @@ bool AttributeTable::knows(const Record& x) const {
 
 void AttributeTable::log_predictive(const Record& x, const std::vector<Slot>& slots,
                                     double* out) {
-  std::fill(out, out + slots.size(), 0.0);
-  terms_.resize(slots.size());
-  for (std::size_t i = 0; i < x.n; ++i) {
-    log_predictive_part(x.attributes[i], x, i, slots, terms_.data());
-    for (std::size_t k = 0; k < slots.size(); ++k) out[k] += terms_[k];
-  }
-  log_predictive_unread(x, slots, terms_.data());
-  for (std::size_t k = 0; k < slots.size(); ++k) out[k] += terms_[k];
-}
-
-// An attribute's urns are its own: no two threads ask one of them.
-void AttributeTable::log_predictive_part(std::size_t part, const Record& x, std::size_t place,
-                                         const std::vector<Slot>& slots, double* out) {
   const std::size_t width = attributes.size();
-  const std::int32_t value = x.values[place];
-  Urns& urns = *attributes[part];
-  for (std::size_t k = 0; k < slots.size(); ++k) {
-    const UrnId urn = held_[slots[k] * width + part];
-    out[k] = urn == kNoUrn ? urns.log_marginal(urns.single(value)) : urns.gain(urn, value);
+  std::fill(out, out + slots.size(), 0.0);
+  for (std::size_t i = 0; i < x.n; ++i) {
+    const std::int32_t value = x.values[i];
+    Urns& urns = *attributes[x.attributes[i]];
+    for (std::size_t k = 0; k < slots.size(); ++k) {
+      const UrnId urn = held_[slots[k] * width + x.attributes[i]];
+      out[k] += urn == kNoUrn ? urns.log_marginal(urns.single(value)) : urns.gain(urn, value);
+    }
   }
-}
-
-void AttributeTable::log_predictive_unread(const Record& x, const std::vector<Slot>& slots,
-                                           double* out) {
   for (std::size_t k = 0; k < slots.size(); ++k) {
-    out[k] = !x.n || unread_[slots[k]] ? kUnread : 0.0;
+    if (!x.n || unread_[slots[k]]) out[k] += kUnread;
   }
 }
 
