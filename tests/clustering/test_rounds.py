@@ -114,7 +114,9 @@ def test_rounds_are_those_of_plain_sets(seed: int, n: int, exponent: float) -> N
     spec = spec_of(attributes(items), exponent=exponent)
     run = Agglomeration(items, spec, DoubtRules(), by_content(items))
     list(run.run())
-    assert found(run.without_doubt(), items) == merged_in_rounds(items, spec)
+    merged = run.without_doubt()
+    assert found(merged, items) == merged_in_rounds(items, spec)
+    assert run.log_posterior == pytest.approx(merged.log_posterior, abs=1e-9)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 7), st.sampled_from(["attributes", *BIGRAM]))

@@ -83,6 +83,9 @@ Rounds::Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
   best_gain_.assign(n, 0);
   edges_.resize(n);
   mark_.assign(n, 0);
+  for (std::size_t unit = 0; unit < n; ++unit) {
+    log_posterior_ += log_cluster_[size_[unit]] + score_[unit];
+  }
 }
 
 // Fragments that must be together are one unit, and those that state the same if that is certain; a
@@ -193,14 +196,6 @@ void Rounds::note_marks(const kb_apart& apart) {
     }
   }
   unit_marks_ = marks_;
-}
-
-double Rounds::log_posterior() const {
-  double sum = 0.0;
-  for (std::int32_t x = 0; x < n_units(); ++x) {
-    if (into_[x] == x) sum += log_cluster_[size_[x]] + score_[x];
-  }
-  return sum;
 }
 
 bool Rounds::barred(const Marks& one, const Marks& other) const {
@@ -333,6 +328,8 @@ std::int64_t Rounds::merge_best() {
 void Rounds::take_in(std::int32_t gone, std::int32_t into, double ratio) {
   table_.merge(gone, into);
   into_[gone] = into;
+  log_posterior_ += ratio + (log_cluster_[size_[into] + size_[gone]] -
+                             (log_cluster_[size_[into]] + log_cluster_[size_[gone]]));
   size_[into] += size_[gone];
   score_[into] += score_[gone] + ratio;
 }

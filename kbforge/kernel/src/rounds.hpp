@@ -101,7 +101,7 @@ class Rounds {
   const Marks& marks(std::int32_t unit) const { return unit_marks_[unit]; }
   std::int32_t size(std::int32_t cluster) const { return size_[cluster]; }
   // Of the present clusters, unnormalised, nats.
-  double log_posterior() const;
+  double log_posterior() const { return log_posterior_; }
   // L of a cluster, nats.
   double log_marginal(std::int32_t cluster) const { return score_[cluster]; }
   double log_cluster(std::int32_t size) const { return log_cluster_[size]; }
@@ -139,6 +139,7 @@ class Rounds {
   // by unit, of the cluster that it names
   std::vector<std::int32_t> into_, size_, best_, best_gain_;
   std::vector<double> score_;
+  double log_posterior_ = 0.0;
   std::vector<Marks> marks_, unit_marks_;  // none, if nothing is kept apart
   std::vector<std::vector<std::int32_t>> apart_;  // by component, ascending
   std::vector<std::vector<Edge>> edges_;          // by cluster, ascending
