@@ -139,7 +139,8 @@ class Texts(Sequence[str]):
     __slots__ = ("_content", "_starts")
 
     def __init__(self, starts: IntArray, content: bytes) -> None:
-        self._starts, self._content = starts.view(np.uint8).data.cast("q"), content
+        kind = np.uint32 if len(content) < 1 << 32 else np.int64
+        self._starts, self._content = starts.astype(kind).data, content
 
     def __len__(self) -> int:
         return len(self._starts) - 1
@@ -161,8 +162,8 @@ class Texts(Sequence[str]):
             yield from self._between(begin, min(begin + _BLOCK, len(self)))
 
     def parts(self) -> tuple[IntArray, bytes]:
-        """Where each begins, and their bytes; not to be changed."""
-        return np.frombuffer(self._starts, np.int64), self._content
+        """Where each begins, and their bytes."""
+        return np.asarray(self._starts).astype(np.int64), self._content
 
     def raw(self, number: int) -> bytes:
         """The bytes of a text by its number."""

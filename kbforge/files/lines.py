@@ -242,7 +242,10 @@ class ColumnReader:
     def _numbers(self, which: int) -> NDArray[np.int32]:
         found = POINTER(c_int32)()
         n = self._kernel.kb_columns_numbers(self._handle, which, byref(found))
-        return np.ctypeslib.as_array(found, (n,)).copy() if n else np.zeros(0, dtype=np.int32)
+        numbers = np.ctypeslib.as_array(found, (n,)) if n else np.zeros(0, dtype=np.int32)
+        if which < _IDS and n and (numbers == numbers[0]).all():  # one source, no labels
+            return np.broadcast_to(numbers[0].copy(), n)
+        return numbers.copy()
 
 
 _POINTER_OF = pythonapi.PyCapsule_GetPointer

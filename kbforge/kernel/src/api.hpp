@@ -328,15 +328,16 @@ KB_API std::int64_t kb_columns_nulls(kbforge::ColumnReader* reader, const std::i
 // Add the fragment of a checked line, and `[vector, metadata]` as JSON if it has either; a Put.
 KB_API std::int32_t kb_columns_put(kbforge::ColumnReader* reader, const char* line,
                                    std::int64_t size, const char* rest, std::int64_t rest_size);
+// Where each fragment's statements begin, when nothing else will be read; asked for first.
+KB_API std::int64_t kb_columns_starts(kbforge::ColumnReader* reader, const std::int64_t** out);
 // Give back texts: of labels, sources, rests, ids, attributes' names, or an attribute's values. Each
 // is given once.
 KB_API void kb_columns_texts(kbforge::ColumnReader* reader, std::int32_t which,
                              std::int64_t attribute, kb_texts* out);
 // Give back numbers, how many: of labels, sources and rests by fragment, of attributes and values by
-// statement. Each is given once. Where each fragment's statements begin.
+// statement. Each is given once.
 KB_API std::int64_t kb_columns_numbers(kbforge::ColumnReader* reader, std::int32_t which,
                                        const std::int32_t** out);
-KB_API std::int64_t kb_columns_starts(kbforge::ColumnReader* reader, const std::int64_t** out);
 
 // The entities of a file, whose subproblems and statements outlive it. Of each the `most` most probable
 // alternatives above `least` are kept; a negative `most` bounds the characters of their ids instead.

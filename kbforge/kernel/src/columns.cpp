@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 #include "api.hpp"
 
 namespace kbforge {
@@ -29,6 +33,13 @@ std::vector<Chunk> chunks_of(const char* begin, std::size_t size) {
     out.back().end = last ? end : newline_after(at + kChunk, end) + 1;
   }
   return out;
+}
+
+// What has grown leaves holes, which glibc keeps: a third of a million fragments' columns.
+void give_back_memory() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
 }
 
 void expect(const std::vector<Text>& texts, std::size_t k, std::size_t end, const Interner& known) {
@@ -259,6 +270,14 @@ Put Columns::put(const char* line, std::size_t size, const char* rest, std::size
   return starts.size() - 1 < most_ ? Put::kAdded : Put::kLast;
 }
 
+void Columns::finish() {
+  chunks_.clear();
+  ids.forget();
+  for (Interner& texts : values) texts.forget();
+  for (Interner& texts : optional) texts.forget();
+  give_back_memory();
+}
+
 // Columns, and what was last told of them, which is no longer theirs.
 class ColumnReader {
  public:
@@ -284,7 +303,10 @@ ColumnReader* kb_columns_new(std::int32_t workers, std::int64_t seed, const std:
                           static_cast<std::size_t>(most));
 }
 
-void kb_columns_free(ColumnReader* reader) { delete reader; }
+void kb_columns_free(ColumnReader* reader) {
+  delete reader;
+  kbforge::give_back_memory();
+}
 
 void kb_columns_parse(ColumnReader* reader, const char* lines, std::int64_t size) {
   reader->columns.parse(lines, static_cast<std::size_t>(size));
@@ -377,6 +399,7 @@ std::int64_t kb_columns_numbers(ColumnReader* reader, std::int32_t which,
 }
 
 std::int64_t kb_columns_starts(ColumnReader* reader, const std::int64_t** out) {
+  reader->columns.finish();
   *out = reader->columns.starts.data();
   return static_cast<std::int64_t>(reader->columns.starts.size());
 }

@@ -55,6 +55,9 @@ class Columns {
   // Add the fragment of a checked line, and `[vector, metadata]` as JSON if it has either.
   Put put(const char* line, std::size_t size, const char* rest, std::size_t rest_size);
 
+  // Nothing follows: free what only reading needs.
+  void finish();
+
   // A fragment has the number of its id.
   Interner ids, names;
   std::vector<Interner> values;  // by attribute

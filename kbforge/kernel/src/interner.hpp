@@ -58,6 +58,9 @@ class Interner {
     return slots_[at].after - 1;
   }
 
+  // No number will be asked for again.
+  void forget() { std::vector<Slot>().swap(slots_); }
+
   // It will soon be asked for a text: begin to fetch from memory.
   void expect(const Text& text) const {
 #if defined(__GNUC__) || defined(__clang__)
