@@ -20,39 +20,33 @@ There are three base classes. Take the last one that fits.
                            statistics; the table is derived
 
 5. *Consistent*: along any order of insertion, log_predictive sums to log_marginal (to 1e-8).
-6. *Selective*: log_predictive_of some slots is log_predictive there, bit for bit, and
-   log_merge_ratio_of is log_merge_ratio.
-7. *Atomic*: encode and all scoring methods may raise, and then leave the table unchanged; extend,
-   release and merge cannot fail.
+6. *Selective*: log_predictive_of some slots is log_predictive there, bit for bit.
+7. *Atomic*: encode and all scoring methods may raise, and then leave the table unchanged; extend
+   and release cannot fail.
 
 Abilities are optional. A class states each with an attribute that is True, and defines its methods;
 one without the other is a TypeError when the class is defined.
 
     attribute          methods                              what clusterers do without it
-    Likelihood.
-      explains         contributions                        `kbforge explain` refuses
-      loads_bundles    from_bundle                          a model bundle of it is refused
-      takes_device     (an option `device`)                 it runs on the CPU
-      takes_link       (an option `link`)                   it compares what a link keeps apart
-      keeps            dump, load                           a store fits it again when it opens
-    LiveClusters.
-      mergeable        log_merge_ratio, merge               the laboratory scores unions
+    explains           contributions                        `kbforge explain` refuses
+    loads_bundles      from_bundle                          a model bundle of it is refused
+    takes_device       (an option `device`)                 it runs on the CPU
+    takes_link         (an option `link`)                   it compares what a link keeps apart
+    keeps              dump, load                           a store fits it again when it opens
 
 8. *Explains*: contributions sum to L(C + x) - L(C) - L({x}) (to 1e-8).
-9. *Mergeable*: log_merge_ratio is the difference of the log marginals (to 1e-8), and a table with
-    merged clusters scores like one that was filled with their fragments.
-10. *Keeps*: a likelihood that loads what another with the same options dumped gives the same
-    scores, bit for bit, dumps the same state, and has the same index keys.
+9. *Keeps*: a likelihood that loads what another with the same options dumped gives the same
+   scores, bit for bit, dumps the same state, and has the same index keys.
 
 Without evidence only the prior decides, and it prefers large clusters: every fragment without
 evidence would join the largest one. So one more law separates what cannot be compared.
 
-11. *Evidence*: a fragment that shares no attribute with a cluster gains nothing by joining it:
+10. *Evidence*: a fragment that shares no attribute with a cluster gains nothing by joining it:
     L(C + x) <= L(C) + L({x}) (to 1e-8), also for attributes that the model has never seen. A
     likelihood that reads nothing on one of the two sides subtracts `UNREAD` (`unread_marginal`),
     which outweighs the prior of any cluster.
 
-An `AdditiveLikelihood` is two functions, and has every ability:
+An `AdditiveLikelihood` is two functions:
 
     statistics(fragment) -> [D]          what a fragment adds to its cluster
     log_marginal_of(sums) -> [K]         L of clusters with these sums, shape [K, D]
@@ -61,10 +55,10 @@ Counts, sums and the number of fragments (a statistic that is always 1) all fit:
 Poisson, Bernoulli, multinomial, exponential and geometric families with their conjugate priors,
 among others. Its own laws:
 
-14. D is the same for all fragments of a run. Zero sums (no fragments) give 0.
-15. Sums are exact enough to be undone: whole numbers are; squares of large numbers, which cancel,
+11. D is the same for all fragments of a run. Zero sums (no fragments) give 0.
+12. Sums are exact enough to be undone: whole numbers are; squares of large numbers, which cancel,
     are not, so a Gaussian needs its own table.
-16. L is finite, and `log_marginal_of` does not raise: `statistics` refuses what cannot be read.
+13. L is finite, and `log_marginal_of` does not raise: `statistics` refuses what cannot be read.
 
 Its table takes 8 D bytes a cluster and scores all clusters for each fragment, so it is for
 statistics of up to some hundreds of numbers. Where that is too slow, write `LiveClusters`.
@@ -102,9 +96,9 @@ def unread_marginal(unread: int, others: bool) -> float:
     return UNREAD * (unread - (not others)) if unread else 0.0
 
 
-def _require_stated(cls: type, base: type, ability: str, *methods: str) -> None:
+def _require_stated(cls: type[Likelihood], ability: str, *methods: str) -> None:
     """Raise a TypeError unless a class states exactly the abilities whose methods it defines."""
-    own = [name for name in methods if _function(cls, name) is not _function(base, name)]
+    own = [name for name in methods if _function(cls, name) is not _function(Likelihood, name)]
     if getattr(cls, ability):
         lacking = ", ".join(name for name in methods if name not in own)
         if lacking:
@@ -153,9 +147,9 @@ class Likelihood(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        _require_stated(cls, Likelihood, "explains", "contributions")
-        _require_stated(cls, Likelihood, "loads_bundles", "from_bundle")
-        _require_stated(cls, Likelihood, "keeps", "dump", "load")
+        _require_stated(cls, "explains", "contributions")
+        _require_stated(cls, "loads_bundles", "from_bundle")
+        _require_stated(cls, "keeps", "dump", "load")
 
     @abstractmethod
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
@@ -239,17 +233,7 @@ class LiveClusters(ABC):
 
     `encode` changes no score, except that the first encoded fragment may determine what the table
     reads, such as the number of dimensions.
-
-    Attributes:
-        mergeable: whether clusters can be merged.
-
     """
-
-    mergeable: bool = False
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        _require_stated(cls, LiveClusters, "mergeable", "log_merge_ratio", "merge")
 
     @abstractmethod
     def encode(self, fragment: Fragment) -> Observation:
@@ -296,25 +280,6 @@ class LiveClusters(ABC):
         """
         return self.log_predictive(x, int(slots.max(initial=-1)) + 1)[slots]
 
-    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        """L(C + D) - L(C) - L(D) of C in `slot` and D in slots 0..slots-1, shape [slots].
-
-        Entries of `slot` itself and of released slots are unspecified (but not NaN). The array
-        belongs to the table and may be overwritten by the next call.
-        """
-        raise NotImplementedError(f"{type(self).__name__} is not mergeable")
-
-    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
-        """L(C + D) - L(C) - L(D) of C in `slot` and D in these live slots, shape [len(slots)].
-
-        Override it if a few pairs can be scored faster than all.
-        """
-        return self.log_merge_ratio(slot, int(slots.max(initial=slot)) + 1)[slots]
-
-    def merge(self, slot: int, into: int) -> None:
-        """D := D + C, in place; C is in `slot`, which is released, and D in `into`."""
-        raise NotImplementedError(f"{type(self).__name__} is not mergeable")
-
 
 def _filling(table: LiveClusters, cluster: Sequence[Fragment]) -> float:
     """L(C) as a sum of predictives, with the cluster in slots 0 and 1 in turn."""
@@ -351,7 +316,7 @@ _FIRST_SLOTS = 64
 
 
 class AdditiveLikelihood(ConjugateLikelihood):
-    """A likelihood of sums of statistics; its clusters merge."""
+    """A likelihood of sums of statistics."""
 
     @abstractmethod
     def statistics(self, fragment: Fragment) -> FloatArray:
@@ -381,8 +346,6 @@ class AdditiveLikelihood(ConjugateLikelihood):
 
 class SumsOfClusters(LiveClusters):
     """The clusters of an `AdditiveLikelihood`: row 0 is the empty cluster, row s + 1 slot s."""
-
-    mergeable = True
 
     def __init__(self, model: AdditiveLikelihood) -> None:
         self._model = model
@@ -422,18 +385,6 @@ class SumsOfClusters(LiveClusters):
     def extend(self, x: FloatArray, parents: IntArray, children: IntArray) -> None:
         self._reach(int(children.max(initial=-1)) + 1)
         self._write(children, self._sums[parents + 1] + x)
-
-    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        self._reach(slots)
-        rows = slice(1, slots + 1)
-        ratio = self._model.log_marginal_of(self._sums[rows] + self._sums[slot + 1])
-        ratio = ratio - self._scores[rows]
-        ratio -= self._scores[slot + 1]
-        return ratio
-
-    def merge(self, slot: int, into: int) -> None:
-        slots = np.array([into])
-        self._write(slots, self._sums[slots + 1] + self._sums[slot + 1])
 
     def _write(self, slots: IntArray, sums: FloatArray) -> None:
         rows, scores = slots + 1, self._model.log_marginal_of(sums)

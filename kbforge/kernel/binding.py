@@ -636,8 +636,6 @@ class KernelClusters(LiveClusters):
 class MergingClusters(KernelClusters):
     """Clusters that the kernel can also merge, and of which it knows L."""
 
-    mergeable = True
-
     def read_all(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         """What the table reads of many fragments, whose values the kernel is told."""
         read = []
@@ -654,18 +652,15 @@ class MergingClusters(KernelClusters):
         """What a table elsewhere needs to have the same clusters by the same numbers, if it can."""
         return None
 
-    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        out, live = np.zeros(slots), self._live[:slots].nonzero()[0]
-        out[live] = self.log_merge_ratio_of(slot, live)
-        return out
-
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of C in `slot` and D in these live slots, nats, shape [slots]."""
         others, out = np.ascontiguousarray(slots, dtype=np.int64), np.empty(len(slots))
         asked = len(others), address(others), address(out)
         self.kernel.kb_merge_ratios(self.handle, slot, *asked)
         return out
 
     def merge(self, slot: int, into: int) -> None:
+        """D := D + C, in place; C is in `slot`, which is released, and D in `into`."""
         self._live[slot] = False
         self.kernel.kb_merge(self.handle, slot, into)
 

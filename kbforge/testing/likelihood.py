@@ -258,37 +258,6 @@ class LikelihoodContract(Contract):
             if slot % 3 == 2:
                 table.release(np.array([live.pop(int(rng.integers(len(live))))]))
 
-    def test_clusters_merge(self) -> None:
-        """Every pair's ratio against L, then the merged table against L, until one is left."""
-        likelihood, items = self._conjugate(), list(self.fragments())[:8]
-        table = likelihood.live_clusters()
-        if not table.mergeable:
-            pytest.skip("its tables cannot merge clusters")
-        x = [table.encode(item) for item in items]
-        held = {slot: [item] for slot, item in enumerate(items)}
-        for slot in held:
-            table.extend(x[slot], np.array([-1]), np.array([slot]))
-        rng = np.random.default_rng(6)
-        while len(held) > 1:
-            slots = sorted(held)
-            alone = dict(zip(slots, likelihood.log_marginal([held[s] for s in slots]), strict=True))
-            for slot in slots:
-                ratios = table.log_merge_ratio(slot, len(items))
-                assert ratios.shape == (len(items),)
-                assert not np.isnan(ratios).any()
-                others = [s for s in slots if s != slot]
-                few = table.log_merge_ratio_of(slot, np.array(others[::-1]))
-                assert few.tolist() == ratios[others[::-1]].tolist()
-                both = likelihood.log_marginal([held[slot] + held[s] for s in others])
-                apart = np.array([alone[s] for s in others]) + alone[slot]
-                scale = 1e-8 * np.maximum(1.0, np.abs(both))
-                assert (np.abs(ratios[others] - (both - apart)) <= scale).all()
-            into, slot = rng.permutation(slots)[:2].tolist()
-            table.merge(slot, into)
-            held[into] += held.pop(slot)
-            for item, y in zip(items, x, strict=True):
-                _compare(likelihood, table, y, item, held, len(items))
-
     def _conjugate(self) -> Any:
         likelihood = self.fitted()
         if not isinstance(likelihood, ConjugateLikelihood):

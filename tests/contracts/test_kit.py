@@ -93,7 +93,6 @@ def spoiled(name: str, method: str, spoil: Callable[[Any], Any]) -> Any:
     return Spoiled()
 
 
-MERGES_NOTHING = spoiled("attributes", "merge", lambda _: lambda slot, into: None)
 LOOKS_AT_THE_FIRST = spoiled(
     "attributes", "log_predictive_of", lambda score: lambda x, slots: score(x, np.sort(slots))
 )
@@ -216,7 +215,6 @@ BROKEN: list[tuple[type[Contract], str, Any]] = [
     (LikelihoodContract, "test_live_clusters_branch_release_and_reuse_slots", Forgets()),
     (LikelihoodContract, "test_predictives_sum_to_the_marginal_in_any_order", OrderMatters()),
     (LikelihoodContract, "test_never_nan_nor_certain_beyond_measure", NotANumber()),
-    (LikelihoodContract, "test_clusters_merge", MERGES_NOTHING),
     (LikelihoodContract, "test_a_few_clusters_score_as_among_all", LOOKS_AT_THE_FIRST),
     (
         ClustererContract,

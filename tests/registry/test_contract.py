@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from kbforge import registry
-from kbforge.contracts import ConjugateLikelihood, Likelihood, LiveClusters
+from kbforge.contracts import ConjugateLikelihood, Likelihood
 from kbforge.errors import PluginError, UsageError
 from kbforge.registry import checked
 from kbforge.registry.options import PluginOption, bind_options, describe, parse_settings
@@ -58,8 +58,7 @@ def test_a_method_that_the_contract_needs_is_asked_for(kind, plugin, expected):
     [
         (Likelihood, {"explains": True}, "states explains = True; define contributions"),
         (Likelihood, {"contributions": print}, "defines contributions; .* explains = True"),
-        (LiveClusters, {"mergeable": True, "merge": print}, "define log_merge_ratio"),
-        (LiveClusters, {"merge": print}, "defines merge; declare the ability: mergeable = True"),
+        (Likelihood, {"keeps": True, "dump": print}, "define load"),
     ],
 )
 def test_an_ability_and_its_methods_come_together(base, members, says):

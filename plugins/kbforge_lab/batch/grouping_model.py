@@ -32,7 +32,7 @@ from kbforge.contracts import (
 )
 from kbforge_lab.batch.grouping import Follower, Grouping
 from kbforge_lab.batch.sets import SetScores
-from kbforge_lab.likelihoods.live import EditableClusters, LiveGaussian
+from kbforge_lab.likelihoods.live import EditableClusters, LiveGaussian, Mergeable
 from kbforge_lab.likelihoods.live_rows import LiveRows
 from kbforge_lm.likelihoods.counts import DirichletRows, RowClusters
 from kbforge_plugins.calibrators.pseudo_likelihood import GrownClusters
@@ -159,9 +159,9 @@ def merging_model_of(
     """The faster model if clusters merge: by a live table if that can merge them."""
     if isinstance(likelihood, ConjugateLikelihood):
         table: LiveClusters = editable_clusters(likelihood)
-        if not table.mergeable:
+        if not isinstance(table, Mergeable):
             table = likelihood.live_clusters()
-        if table.mergeable:
+        if isinstance(table, Mergeable):
             return MergingTable(likelihood, table, fragments, grouping)
     return SetModel(likelihood, fragments, grouping)
 
@@ -230,14 +230,14 @@ class TableModel(GroupingModel):
 
     def merges(self, slot: int) -> FloatArray:
         grouping = self._grouping
-        if self._table.mergeable:
-            ratio: FloatArray = self._table.log_merge_ratio(slot, grouping.n_slots)
-            return ratio
         others = [other for other in grouping.slots() if other != slot]
+        out = np.zeros(grouping.n_slots)
+        if isinstance(self._table, Mergeable):
+            out[others] = self._table.log_merge_ratio_of(slot, np.array(others, np.int64))
+            return out
         clusters = [grouping.cluster(other) for other in (slot, *others)]
         unions = [tuple(sorted((*clusters[0], *cluster))) for cluster in clusters[1:]]
         apart = np.maximum(self.log_marginal(clusters), IMPOSSIBLE)
-        out = np.zeros(grouping.n_slots)
         out[others] = self.log_marginal(unions) - apart[1:] - apart[0]
         return out
 
@@ -245,7 +245,7 @@ class TableModel(GroupingModel):
         members = self._grouping.members
         opens = len(members[new]) == len(fragments)
         several = len(fragments) > 1 and not opens
-        if several and not members[old] and self._table.mergeable:
+        if several and not members[old] and isinstance(self._table, Mergeable):
             self._table.merge(old, new)
             self._made += 1
             self._count(new, 1)

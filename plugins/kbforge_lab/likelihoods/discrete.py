@@ -467,8 +467,6 @@ class _Features:
 class LiveBetaBernoulli(EditableClusters):
     """The clusters of one run. Row 0 is the empty cluster, slot s is at row s + 1."""
 
-    mergeable = True
-
     def __init__(self, features: _Features, a: float, b: float) -> None:
         self._features, self._a, self._b = features, a, b
         self._sizes = np.zeros((0, 0))  # [rows, attributes]: the fragments that state it
@@ -572,8 +570,8 @@ class LiveBetaBernoulli(EditableClusters):
         sizes[:, x.attributes] -= 1
         return shown, sizes, self._unread[here] - (not len(x.attributes))
 
-    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        shown, sizes = self._shown[1 : slots + 1], self._sizes[1 : slots + 1]
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        shown, sizes = self._shown[slots + 1], self._sizes[slots + 1]
         one, its = self._shown[slot + 1 : slot + 2], self._sizes[slot + 1 : slot + 2]
         ratio = self._log_marginals(shown + one, sizes + its)
         ratio -= self._log_marginals(shown, sizes)

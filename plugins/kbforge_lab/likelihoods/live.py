@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import gammaln
@@ -49,13 +50,25 @@ class EditableClusters(LiveClusters):
             self.add(x, slot)
 
 
+@runtime_checkable
+class Mergeable(Protocol):
+    """A table whose clusters merge: of the kernel, or of the laboratory.
+
+    A table with merged clusters scores like one that was filled with their fragments.
+    """
+
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        """L(C + D) - L(C) - L(D) of C in `slot` and D in these live slots, nats, shape [slots]."""
+
+    def merge(self, slot: int, into: int) -> None:
+        """D := D + C, in place; C is in `slot`, which is released, and D in `into`."""
+
+
 class LiveGaussian(EditableClusters):
     """The clusters of one run; D dimensions, fixed by the first fragment encoded.
 
     Row (or column) 0 of every array is the empty cluster, and slot s is at s + 1.
     """
-
-    mergeable = True
 
     def __init__(self, model: Gaussian) -> None:
         self._model = model
@@ -201,8 +214,8 @@ class LiveGaussian(EditableClusters):
             squares = np.maximum(old[1 + dimensions :] - after * (point - mean), 0.0)
         return np.concatenate([[left], mean, squares])
 
-    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        others, one = self._statistics[1 : slots + 1], self._statistics[slot + 1]
+    def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
+        others, one = self._statistics[slots + 1], self._statistics[slot + 1]
         ratio = self._log_evidence(self._united(others, one))
         ratio -= self._log_evidence(others)
         ratio -= self._log_evidence(one[None])

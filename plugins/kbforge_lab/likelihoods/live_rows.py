@@ -38,8 +38,6 @@ class LiveRows(EditableClusters):
     is rebuilt at `spare_cells` beyond 1.5 times the living.
     """
 
-    mergeable = True
-
     def __init__(
         self, rows: DirichletRows, dense_least: int = 128, spare_cells: int = 1024
     ) -> None:
@@ -138,9 +136,6 @@ class LiveRows(EditableClusters):
         owners = np.zeros(len(left), dtype=np.int64)
         unread = np.array([self._unread(slot) - x.unread])
         self._write(np.array([slot]), unread, owners, rows.take(left), counts.take(left))
-
-    def log_merge_ratio(self, slot: int, slots: int) -> FloatArray:
-        return self.log_merge_ratio_of(slot, np.arange(slots))
 
     def log_merge_ratio_of(self, slot: int, slots: IntArray) -> FloatArray:
         self._fit_slots(int(slots.max(initial=-1)) + 1)

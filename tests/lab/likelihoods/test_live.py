@@ -11,7 +11,7 @@ from kbforge.registry import create
 from kbforge.testing import examples
 from kbforge_lab.batch.grouping_model import editable_clusters
 from kbforge_lab.likelihoods.discrete import DirichletMultinomial
-from kbforge_lab.likelihoods.live import LiveGaussian
+from kbforge_lab.likelihoods.live import LiveGaussian, Mergeable
 from kbforge_lab.likelihoods.live_rows import LiveRows
 from kbforge_lab.likelihoods.trigram import Trigram
 from kbforge_lm.likelihoods.ngram import Bigram
@@ -23,6 +23,8 @@ LIKELIHOODS = (
     *("attributes", "beta-bernoulli", "bigram", "dirichlet-multinomial", "gaussian", "names"),
     *("pairs", "trigram"),
 )
+MERGE_NOTHING = ("attributes", "gaussian", "names", "pairs")
+"""Likelihoods of which a table, editable or not, merges no clusters."""
 ROWS = {
     "bigram": lambda: Bigram(attributes=("name", "town")),
     "trigram": lambda: Trigram(attributes=("name", "town")),
@@ -89,6 +91,40 @@ def test_clusters_gather(name):
         for item, other in zip(x, y, strict=True):
             one = table.log_predictive(item, len(live)).tolist()
             assert one == pytest.approx(grown.log_predictive(other, len(live)).tolist(), 1e-8)
+
+
+@pytest.mark.parametrize("made", [editable_clusters, lambda one: one.live_clusters()])
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_clusters_merge(name, made):
+    """Every pair's ratio against L, then the merged table against L, until one is left."""
+    likelihood, items = fitted(name)
+    table = made(likelihood)
+    if not isinstance(table, Mergeable):
+        assert name in MERGE_NOTHING
+        return
+    x, rng = [table.encode(item) for item in items], np.random.default_rng(6)
+    held = {slot: [slot] for slot in range(len(items))}
+    for slot in held:
+        table.extend(x[slot], np.array([-1]), np.array([slot]))
+
+    def log_marginal(sets):
+        return likelihood.log_marginal([[items[i] for i in some] for some in sets])
+
+    while len(held) > 1:
+        into, slot, *others = rng.permutation(sorted(held)).tolist()
+        others.append(slot)
+        ratios = table.log_merge_ratio_of(into, np.array(others))
+        both = log_marginal([held[into] + held[other] for other in others])
+        apart = log_marginal([held[other] for other in others]) + log_marginal([held[into]])
+        assert ratios.tolist() == pytest.approx((both - apart).tolist(), rel=1e-8, abs=1e-8)
+        table.merge(slot, into)
+        held[into] += held.pop(slot)
+        alone, joined = (
+            log_marginal([held[into]]),
+            log_marginal([[*held[into], i] for i in range(3)]),
+        )
+        found = [float(table.log_predictive_of(x[i], np.array([into]))[0]) for i in range(3)]
+        assert found == pytest.approx((joined - alone).tolist(), rel=1e-8, abs=1e-8)
 
 
 def _compare_held(
@@ -187,7 +223,7 @@ def test_edits_and_merges_equal_recomputation_bit_for_bit(name):
         rest = model.log_marginal([[items[k] for k in held[order[0]][:-1]]])[0]
         assert table.log_predictive_held(x[last], order[0]) == before[0] - rest
         both = model.log_marginal([[items[k] for k in held[order[0]] + held[s]] for s in order[1:]])
-        ratio = table.log_merge_ratio(order[0], 12)[order[1:]]
+        ratio = table.log_merge_ratio_of(order[0], np.array(order[1:]))
         assert ratio.tolist() == (both - before[0] - before[1:]).tolist()
     assert merges > 2
 
@@ -208,7 +244,7 @@ def test_parameters_of_their_own_make_dimensions_independent_models():
         for t, f in zip(tables, (fragments, *alone), strict=True)
     )
     assert held == pytest.approx(sum(own_held), rel=1e-12)
-    ratio, *own_ratio = (float(t.log_merge_ratio(0, 2)[1]) for t in tables)
+    ratio, *own_ratio = (float(t.log_merge_ratio_of(0, np.array([1]))[0]) for t in tables)
     assert ratio == pytest.approx(sum(own_ratio), rel=1e-12)
 
 
