@@ -398,6 +398,13 @@ class Drift:
     columns: dict[str, None]
     seen: NDArray[np.uint8] = field(repr=False)
 
+    def add_learned(self, fragments: Sequence[Fragment]) -> None:
+        """Count added fragments, of which the first ones may be due."""
+        due = min(self.due, len(fragments))
+        self.due -= due
+        for fragment in fragments[due:]:
+            self.add(fragment)
+
     def add(self, fragment: Fragment) -> None:
         """Count an added fragment."""
         if self.due:

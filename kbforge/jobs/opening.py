@@ -137,13 +137,11 @@ class OpenStore:
         snapshot = clusterer.begun(fragments, spec, rng, on_step)
         if snapshot is None:
             return False
-        self.session = clusterer.open(spec, rng, snapshot)
-        self.writing = self._writer()
-        self.writing.filled(fragments, [page.name for page in snapshot.pages])
+        self.writing.filled(snapshot)
         self.run.added = len(fragments)
-        for fragment in fragments:
-            self.drift.add(fragment)
+        self.drift.add_learned(fragments)
         self.commit(finished=True)
+        self.reopen()
         return True
 
     def _writer(self) -> StoreWriter:

@@ -31,6 +31,7 @@ from kbforge.contracts import (
     DecisionRecord,
     Fragment,
     Run,
+    Snapshot,
     SubproblemChanges,
     SubproblemData,
 )
@@ -152,6 +153,7 @@ class StoreWriter:
         # the numbers of fragments that stand for entities of an authority, from one to another
         self._known = None if known is None else [list(ends) for ends in known]
         self._also: list[Callable[[sqlite3.Connection], object]] = []
+        self._begun: Snapshot | None = None
         self._new: dict[int, tuple[Fragment, int]] = {}
         self._removed: dict[int, str] = {}
         connection = database.connection
@@ -195,13 +197,13 @@ class StoreWriter:
             self._moved[number] = place
         self.followed(new=number)
 
-    def filled(self, fragments: Sequence[Fragment], names: Iterable[int]) -> None:
-        """Record that the session, which had none, clustered these fragments as a whole.
-
-        `names` are those of its subproblems.
-        """
-        self._new = {number: (x, number) for number, x in enumerate(fragments)}
-        self._entities.follow({name: self._session.clusters(name) for name in names}, ())
+    def filled(self, begun: Snapshot) -> None:
+        """Record what fragments were clustered to as a whole, in place of the session's, which has
+        none and is to be opened again."""
+        self._begun = begun
+        self._new = {number: (x, number) for number, x in enumerate(begun.fragments)}
+        clusters = {page.name: page.subproblem().clusters for page in begun.pages}
+        self._entities.follow(clusters, ())
 
     def removed(self, fragments: Mapping[int, str]) -> None:
         """Record that the session lost fragments, by number with their ids, and nothing else has
@@ -237,7 +239,10 @@ class StoreWriter:
         saved under the decision that caused the steps, so undoing it restores them. `facts` are
         global, as JSON. Raises OutputError as `Database.transaction`, and the store is unchanged.
         """
-        checkpoint = self._session.checkpoint()
+        if self._begun is None:
+            checkpoint = self._session.checkpoint()
+        else:
+            checkpoint = Checkpoint(self._begun.totals, self._begun.pages, (), self._begun.postings)
         undoable = None if decided is None else decided.number
 
         def all_of_it(database: sqlite3.Connection) -> None:
