@@ -25,7 +25,8 @@ class SparkBatch(Batch):
 
     Args:
         master: where Spark is, as for `spark-submit --master`.
-        folder: stages are written there, and workers must see it; by default a temporary one.
+        folder: stages are written there, and removed; workers must see it. By default a temporary
+            one.
         few: as soon as so few pairs of clusters are left, the driver makes the other rounds.
         particles: see `batch`, as the following ones.
         floor: see `batch`.
@@ -71,6 +72,7 @@ class SparkBatch(Batch):
                 round(LEAST * GAIN_UNITS),
                 round(self._doubt.nats * GAIN_UNITS),
             )
+            stack.callback(stages.remove)
             clusters = stages.read(units)
             pairs = stages.pairs(clusters)
             edges = stages.edges(pairs, clusters)

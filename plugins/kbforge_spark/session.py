@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -15,6 +17,8 @@ from kbforge.errors import KBForgeError, quoted
 
 _MEMORY = "4g"
 """Of the JVM, if Spark runs in this process's machine alone."""
+_TELLING = re.compile(r"[: ]*[\w.]+(Error|Exception): ")
+"""A line of an exception that names it."""
 _NO_JAVA = (
     "--engine spark requires Java 17 or later: install it (apt-get install openjdk-17-jre-headless)"
     ", or set JAVA_HOME"
@@ -31,26 +35,39 @@ def session(master: str) -> Iterator[SparkSession]:
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        yield _of_ours(active)
+        with _failures("Spark failed"):
+            yield _of_ours(active)
         return
     home = os.environ.get("JAVA_HOME")
     if shutil.which(os.path.join(home, "bin", "java") if home else "java") is None:
         raise KBForgeError(_NO_JAVA)
     # workers run the same Python, unless one is named
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    where = f"--master {quoted(master)}"
     builder = SparkSession.builder.master(master).appName("kbforge")
     for name, value in _settings(master).items():
         builder = builder.config(name, value)
-    try:
+    with _failures(where):
         made = builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        raise KBForgeError(f"--master {quoted(master)}: {quoted(said[0], 400)}") from None
     made.sparkContext.setLogLevel("ERROR")
     try:
-        yield _of_ours(made)
+        with _failures(f"{where}: Spark failed"):
+            yield _of_ours(made)
     finally:
         made.stop()
+
+
+@contextmanager
+def _failures(where: str) -> Iterator[None]:
+    """Have a failure of Spark be one sentence."""
+    try:
+        yield
+    except (PySparkException, Py4JError, OSError) as error:
+        if "JAVA_GATEWAY_EXITED" in str(error):
+            raise KBForgeError(_NO_JAVA) from None
+        lines = [line for line in str(error).splitlines() if _TELLING.match(line)]
+        said = lines[0] if lines else (str(error).splitlines() or [type(error).__name__])[0]
+        raise KBForgeError(f"{where}: {quoted(said.strip(' :'), 400)}") from None
 
 
 def _of_ours(spark: SparkSession) -> SparkSession:

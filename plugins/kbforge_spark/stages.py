@@ -16,7 +16,7 @@ All that is compared is whole numbers; equal gains are ordered by lot, as in the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from kbforge.clustering.rounds import Done, Units
 from kbforge.contracts import IntArray
 from kbforge_spark.tasks import TOGETHER, Blocking, Scoring, gains, key_numbers, nearest
 
+_AT_ONCE = 1 << 18  # units that go to Spark at once
 _PAIR = "one int, other int"
 _MOST = (1 << 63) - 1
 
@@ -60,15 +61,15 @@ class Stages:
 
     def read(self, units: Units) -> DataFrame:
         """The units as a DataFrame."""
-        starts, keys = units.starts.astype(np.int32) * 4, pa.array(key_numbers(units.keys))
-        written = pa.BinaryArray.from_buffers(
-            pa.binary(), len(starts) - 1, [None, pa.py_buffer(starts), pa.py_buffer(units.written)]
-        )
-        of_keys = pa.ListArray.from_arrays(pa.array(units.key_starts.astype(np.int32)), keys)
-        number = pa.array(np.arange(len(written), dtype=np.int32))
-        size = pa.array(units.sizes.astype(np.int32))
-        table = pa.table({"unit": number, "keys": of_keys, "size": size, "written": written})
-        return self._kept(self._spark.createDataFrame(table), "units")
+        n = len(units.sizes)
+        parts = [_table(units, at, min(n, at + _AT_ONCE)) for at in range(0, n, _AT_ONCE)]
+        return self._kept(self._spark.createDataFrame(pa.concat_tables(parts)), "units")
+
+    def remove(self) -> None:
+        """Delete what was written."""
+        context = self._spark.sparkContext
+        path = context._jvm.org.apache.hadoop.fs.Path(self._folder)
+        path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
 
     def pairs(self, units: DataFrame) -> DataFrame:
         """Pairs of units to compare: those that share most keys, as `blocks.cpp` finds them."""
@@ -139,11 +140,24 @@ class Round:
 
 def done(pairs: DataFrame, compared: DataFrame, rounds: list[Round]) -> Done:
     """What the rounds did, for the kernel."""
-    merges = [rows(one.merges.orderBy("into"), "gone", "into", "margin") for one in rounds]
-    rivals = [rows(one.rivals, "one", "other", "margin") for one in rounds]
-    edges = rows(rounds[-1].edges if rounds else compared, "one", "other", "gain")
-    kept = rows(compared, "one", "other")
-    return Done(_stacked(merges), _stacked(rivals), edges, kept, pairs.count())
+    if not rounds:
+        none, edges = np.zeros((0, 3), np.int32), rows(compared, "one", "other", "gain")
+        return Done(none, none, edges, edges[:, :2], pairs.count())
+    merges = _all([one.merges for one in rounds]).orderBy("round", "into")
+    rivals = _all([one.rivals for one in rounds])
+    return Done(
+        rows(merges, "gone", "into", "margin"),
+        rows(rivals, "one", "other", "margin"),
+        rows(rounds[-1].edges, "one", "other", "gain"),
+        rows(compared, "one", "other"),
+        pairs.count(),
+    )
+
+
+def _all(frames: list[DataFrame]) -> DataFrame:
+    """The rows of all, with the number of each in `round`."""
+    numbered = [frame.withColumn("round", F.lit(k)) for k, frame in enumerate(frames)]
+    return reduce(DataFrame.union, numbered)
 
 
 def rows(frame: DataFrame, *names: str) -> IntArray:
@@ -152,8 +166,22 @@ def rows(frame: DataFrame, *names: str) -> IntArray:
     return np.stack([table.column(name).to_numpy() for name in names], axis=1)
 
 
-def _stacked(parts: list[IntArray]) -> IntArray:
-    return np.concatenate([np.zeros((0, 3), np.int32), *parts])
+def _table(units: Units, begin: int, end: int) -> pa.Table:
+    """Some units as Arrow."""
+    starts, key_starts = (at[begin : end + 1] for at in (units.starts, units.key_starts))
+    written = units.written[starts[0] : starts[-1]]
+    keys = key_numbers(units.keys[key_starts[0] : key_starts[-1]])
+    at = ((starts - starts[0]) * written.itemsize).astype(np.int32)
+    buffers = [None, pa.py_buffer(at), pa.py_buffer(written)]
+    of_keys = pa.array((key_starts - key_starts[0]).astype(np.int32))
+    return pa.table(
+        {
+            "unit": pa.array(np.arange(begin, end, dtype=np.int32)),
+            "keys": pa.ListArray.from_arrays(of_keys, pa.array(keys)),
+            "size": pa.array(units.sizes[begin:end].astype(np.int32)),
+            "written": pa.BinaryArray.from_buffers(pa.binary(), end - begin, buffers),
+        }
+    )
 
 
 def _blocks(held: DataFrame) -> DataFrame:

@@ -20,19 +20,20 @@ MASTER = "local[2]"
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("few", [0, 500])
+@pytest.mark.parametrize("few", [0, 300])
 def test_people_are_those_of_one_machine(spark: Any, few: int) -> None:
-    assert_equal(*here_and_there(people(250, seed=1), "attributes", few))
+    assert_equal(*here_and_there(people(120, seed=1), "attributes", few))
 
 
 def test_customers_by_pairs_are_those_of_one_machine(spark: Any) -> None:
-    assert_equal(*here_and_there(datasets.customers(), "pairs"))
+    assert_equal(*here_and_there(datasets.customers(), "pairs", few=1_500))
 
 
 @pytest.mark.data
 def test_titles_are_those_of_one_machine(spark: Any) -> None:
     cora = Path(os.environ["KBFORGE_DATA"]) / "cora/cora_1879.jsonl"
-    assert_equal(*here_and_there(list(read_fragments(str(cora))), "attributes"))
+    items = list(read_fragments(str(cora)))
+    assert_equal(*here_and_there(items, "attributes", few=5_000))
 
 
 def test_constraints_are_refused(spark: Any) -> None:
