@@ -543,15 +543,6 @@ _FEATURES: Mapping[Kind, tuple[Callable[[str], Features], tuple[str, ...]]] = {
 """For each kind, the function that returns a value's features, and their names."""
 
 
-def counts_read(kind: Kind, counts: Mapping[str, int]) -> Counter[str]:
-    """How often each normalised value occurs, without blank ones."""
-    read = Counter[str]()
-    for value, n in counts.items():
-        read[read_as(kind, value)] += n
-    del read[""]
-    return read
-
-
 MOST_HOLDERS = 4
 """Maximum number of records with a value that relates them."""
 _FEWEST_PAIRS = 50
