@@ -24,6 +24,8 @@ _NO_JAVA = (
     ", or set JAVA_HOME"
 )
 
+_NOT_STARTED = "Spark did not start; it requires Java 17 or later and a master such as local[2]"
+
 
 @contextmanager
 def session(master: str) -> Iterator[SparkSession]:
@@ -64,7 +66,7 @@ def _failures(where: str) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError, OSError) as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
-            raise KBForgeError(_NO_JAVA) from None
+            raise KBForgeError(f"{where}: {_NOT_STARTED}") from None
         lines = [line for line in str(error).splitlines() if _TELLING.match(line)]
         said = lines[0] if lines else (str(error).splitlines() or [type(error).__name__])[0]
         raise KBForgeError(f"{where}: {quoted(said.strip(' :'), 400)}") from None
