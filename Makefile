@@ -89,14 +89,14 @@ SCALE ?= 1
 PACK_PYTHON ?= 3.12
 
 gpu:
-	$(GPU_PYTHON) -m tests.lab.gpu --out $(OUT)
+	$(GPU_PYTHON) -m tests.lm.gpu --out $(OUT)
 
 gpu-train:
-	$(GPU_PYTHON) -m tests.lab.gpu.train --out $(OUT) --scale $(SCALE) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(FROM),--from $(FROM))
+	$(GPU_PYTHON) -m tests.lm.gpu.train --out $(OUT) --scale $(SCALE) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(FROM),--from $(FROM))
 
 gpu-pack: $(VENV)/.installed-dev
 	$(if $(KBFORGE_DATA),$(BIN)/python examples/reproductions/lm_corpus.py build/gpu-corpus --generated 300)
-	$(BIN)/python -m tests.lab.gpu.pack $(if $(KBFORGE_DATA),build/gpu-corpus) --python $(PACK_PYTHON)
+	$(BIN)/python -m tests.lm.gpu.pack $(if $(KBFORGE_DATA),build/gpu-corpus) --python $(PACK_PYTHON)
 
 lint: $(VENV)/.installed-dev
 	@status=0; \

@@ -30,8 +30,8 @@ HEAVY = {
 }
 # these are the neural models, and Spark: whoever imports one of them has asked for it
 NEURAL = (
-    "kbforge_lab.likelihoods.gpt",
-    *(f"kbforge_lab.training.{name}" for name in ("fitting", "lm")),
+    "kbforge_training.",
+    "kbforge_lm.likelihoods.gpt",
     *(f"kbforge_lab.{name}.diffusion" for name in ("likelihoods", "training")),
     "kbforge_lab.training.defaults",
     "kbforge_spark.",
@@ -127,8 +127,9 @@ CORE = [*LIBRARY, *PLUGINS]
 # each package beside the core, its tests, and the packages beside the core that it imports
 BESIDE = {
     "plugins/kbforge_graphs": ("tests/graphs", ()),
-    "plugins/kbforge_lm": ("tests/lm", ()),
-    "training/kbforge_training": ("tests/lm", ("kbforge_lm",)),
+    "plugins/kbforge_lm": ("tests/lm", ("kbforge_grammars",)),
+    "grammars/kbforge_grammars": ("tests/lm", ()),
+    "training/kbforge_training": ("tests/lm", ("kbforge_lm", "kbforge_grammars")),
     "plugins/kbforge_serve": ("tests/serve", ()),
     "plugins/kbforge_spark": ("tests/spark", ()),
     "plugins/kbforge_lab": ("tests/lab", ("kbforge_graphs", "kbforge_lm", "kbforge_training")),
@@ -280,6 +281,6 @@ def test_heavy_libraries_are_imported_in_functions():
         if i.module not in heavy and (package(i) in HEAVY or module_of(i.target, modules) in heavy)
     }:
         heavy |= found
-    assert "kbforge_lab" not in OF_BESIDE or "kbforge_lab.likelihoods.gpt.model" in heavy
+    assert "kbforge_lm" not in OF_BESIDE or "kbforge_lm.likelihoods.gpt.model" in heavy
     wrong = [str(i) for i in at_import_time if i.module in heavy and not is_neural(i)]
     assert wrong == []

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from kbforge import registry
 from kbforge.contracts import Fragment, Serializer
-from kbforge_lab.grammar import Grammar
-from kbforge_lab.grammar.skeleton import Edge, compile_skeleton
-from kbforge_lab.grammar.tokens import START, compile_table
+from kbforge_grammars import Grammar
+from kbforge_lm.grammar.skeleton import Edge, compile_skeleton
+from kbforge_lm.grammar.tokens import START, compile_table
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

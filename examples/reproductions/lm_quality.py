@@ -31,9 +31,9 @@ from shell import data_folder, table
 from kbforge.contracts import Fragment, Likelihood
 from kbforge.files.fragments import read_fragments
 from kbforge.models.bundle import make_likelihood
-from kbforge_lab.grammar import grammar as grammar_called
-from kbforge_lab.training.lm.data import Entity, SetRule, by_entity, draw
-from kbforge_lab.training.lm.train import read_recipe
+from kbforge_grammars import grammar as grammar_called
+from kbforge_training.lm.data import Entity, SetRule, by_entity, draw
+from kbforge_training.lm.train import read_recipe
 
 BASELINE = "byte 5-gram"
 SURROGATE = "bigram"

@@ -37,10 +37,10 @@ from kbforge.files.fragments import read_fragments
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster import cluster
 from kbforge.models.bundle import read_bundle
-from kbforge_lab.likelihoods.gpt.likelihood import shipped_model
-from kbforge_lab.likelihoods.gpt.model import GPT, GptShape, LanguageModel, from_bundle
-from kbforge_lab.likelihoods.gpt.scoring import SequenceScorer
-from kbforge_lab.training.lm.batches import states_of
+from kbforge_lm.likelihoods.gpt.likelihood import shipped_model
+from kbforge_lm.likelihoods.gpt.model import GPT, GptShape, LanguageModel, from_bundle
+from kbforge_lm.likelihoods.gpt.scoring import SequenceScorer
+from kbforge_training.lm.batches import states_of
 
 SET = "wd200_dev"
 BATCH = 32

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kbforge_lab.training.defaults.judge import JudgedFile, TrainedJudges
-    from kbforge_lab.training.fitting.loop import Step
     from kbforge_lab.training.supervised import SupervisedTraining
+    from kbforge_training.fitting.loop import Step
 
 app = typer.Typer(add_completion=False)
 
@@ -158,7 +158,7 @@ def train_diffusion(
 
     from kbforge_lab.training.diffusion import read_diffusion_recipe
     from kbforge_lab.training.diffusion import train_diffusion as run
-    from kbforge_lab.training.fitting.run_folder import interrupted
+    from kbforge_training.fitting.run_folder import interrupted
 
     chosen = read_diffusion_recipe(recipe)
     changes = {"tokens": points, "seed": seed}

@@ -67,14 +67,14 @@ from torch import Tensor, nn
 from kbforge.contracts import FloatArray, Fragment, Likelihood
 from kbforge.errors import ModelError, UsageError, quoted
 from kbforge.models.bundle import Bundle, read_bundle
-from kbforge_lab.likelihoods.gpt.model import (
+from kbforge_lm.likelihoods.gpt.model import (
     WEIGHTS,
     read_weights,
     require_sizes,
     require_weights,
     weights_of,
 )
-from kbforge_lab.likelihoods.gpt.scoring import MEBIBYTE, BoundedMemory, scores_by_key
+from kbforge_lm.likelihoods.gpt.scoring import MEBIBYTE, BoundedMemory, scores_by_key
 from kbforge_plugins.likelihoods.gaussian import Gaussian, vector_of
 
 _EPSILON = 1e-6

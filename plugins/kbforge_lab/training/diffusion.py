@@ -35,9 +35,9 @@ from kbforge.files.io import require_writable
 from kbforge.models.bundle import require_device, require_place, write_bundle
 from kbforge_lab.circles import Circles
 from kbforge_lab.likelihoods.diffusion import SetDenoiser, SetDiffusion, Shape, Standard, to_bundle
-from kbforge_lab.training.fitting.loop import Loop, LoopSettings, Step, metrics_and_picture
-from kbforge_lab.training.fitting.recipes import Schedule, from_table, read_table, require_schedule
-from kbforge_lab.training.fitting.run_folder import (
+from kbforge_training.fitting.loop import Loop, LoopSettings, Step, metrics_and_picture
+from kbforge_training.fitting.recipes import Schedule, from_table, read_table, require_schedule
+from kbforge_training.fitting.run_folder import (
     Place,
     alone_in,
     begin_run,

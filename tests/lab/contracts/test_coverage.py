@@ -11,9 +11,7 @@ import pytest
 from kbforge import registry
 from kbforge.models.bundle import make_likelihood
 from kbforge.testing import CommandContract, Contract, LikelihoodContract
-from kbforge.testing.examples import fragments
 from tests.contracts.conftest import Plugins, plugins_of
-from tests.lab.likelihoods.gpt.language_models import small_model, write
 from tests.lab.models.supervised import models as supervised_models
 from tests.lab.training import circles_models
 
@@ -43,26 +41,8 @@ def test_contract_tests_are_of_the_plugins_that_there_are():
     assert covered() == PLUGINS
 
 
-class TestCommands(CommandContract):
-    plugins: ClassVar[Plugins] = ["lab", "train-lm"]
-
-
-class TestGpt(LikelihoodContract):
-    name = "gpt"
-
-
-class TestGptOfABundle(LikelihoodContract):
-    name = "gpt"
-
-    folder: ClassVar[Path]
-
-    @pytest.fixture(autouse=True, scope="class")
-    @classmethod
-    def _write(cls, tmp_path_factory):
-        cls.folder = write(small_model(fragments()), tmp_path_factory.mktemp("gpt") / "model")
-
-    def make(self) -> Any:
-        return make_likelihood(str(self.folder))
+class TestLab(CommandContract):
+    name = "lab"
 
 
 class TestDiscrete(LikelihoodContract):

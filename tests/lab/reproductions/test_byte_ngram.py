@@ -13,7 +13,7 @@ import pytest
 
 from kbforge.contracts import Fragment
 from kbforge.contracts.serializer import serialize
-from kbforge_lab.grammar import grammar as grammar_called
+from kbforge_grammars import grammar as grammar_called
 from tests.scripts import script
 
 byte_ngram = script("byte_ngram")

@@ -16,12 +16,12 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.registry.options import describe
-from kbforge_lab.likelihoods.gpt.likelihood import Gpt
 from kbforge_lab.suites import make_suite, suite_class
 from kbforge_lab.suites.documents import DocumentMixture, Documents
 from kbforge_lab.suites.gauss import Gauss
 from kbforge_lab.suites.plan import TASK_NAME, SuitePlan
 from kbforge_lab.suites.text import Text, name_variants
+from kbforge_lm.likelihoods.gpt.likelihood import Gpt
 from tests.lab.bench.toys import plan, task
 from tests.lab.suites.laws import SuiteLaws
 

@@ -1,13 +1,5 @@
-"""Fixtures of the training room."""
+"""Fixtures of the laboratory's training."""
 
-import pytest
-import torch
+from tests.lm.training.conftest import one_thread
 
-
-@pytest.fixture
-def one_thread():
-    """Small models are faster so, and the bits do not depend on the machine's load."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+__all__ = ["one_thread"]

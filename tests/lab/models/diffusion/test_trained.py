@@ -16,7 +16,7 @@ from torch import Tensor
 from kbforge.errors import ModelError
 from kbforge.models.bundle import Bundle, read_bundle, write_bundle
 from kbforge_lab.likelihoods.diffusion import SetDiffusion, from_bundle, to_bundle
-from kbforge_lab.likelihoods.gpt.model import WEIGHTS
+from kbforge_lm.likelihoods.gpt.model import WEIGHTS
 from tests.lab.training.circles_models import diffusion, random_model, untrained, write
 
 GOOD = to_bundle(diffusion(random_model()), {"simulated": "circles"}, {"metrics.jsonl": b"{}\n"})

@@ -15,7 +15,7 @@ from kbforge_lab.training.diffusion import (
     standard_of,
     truth,
 )
-from kbforge_lab.training.fitting.run_folder import Place
+from kbforge_training.fitting.run_folder import Place
 from tests.lab.training.circles_models import untrained
 
 CIRCLES = Circles(reach=2.0, noise=0.1)

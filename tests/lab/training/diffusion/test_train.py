@@ -19,9 +19,9 @@ from kbforge.files.fragments import write_fragments
 from kbforge.models.bundle import read_bundle
 from kbforge_lab.circles import Circles
 from kbforge_lab.likelihoods.diffusion import from_bundle
-from kbforge_lab.likelihoods.gpt.model import WEIGHTS
 from kbforge_lab.training.diffusion import read_diffusion_recipe, train_diffusion
-from kbforge_lab.training.fitting.loop import METRICS, Step
+from kbforge_lm.likelihoods.gpt.model import WEIGHTS
+from kbforge_training.fitting.loop import METRICS, Step
 from tests.lab.training.circles_models import read, write_recipe
 
 pytestmark = pytest.mark.usefixtures("one_thread")
