@@ -48,7 +48,6 @@ from kbforge.indexes.selective import (
     keys_of_each,
     neighbourhoods,
 )
-from kbforge.texts.statements import JoinedStatements
 
 MOST_FRAGMENTS = 800
 """A larger file is sampled."""
@@ -173,21 +172,6 @@ def exact_name(fragment: Fragment) -> str:
         return _folded(" ".join(parts))
     stated = (f"{key}: {values[0]}" for key, values in sorted(properties.items()))
     return _folded("; ".join(stated))
-
-
-def exact_names(fragments: Sequence[Fragment]) -> set[str]:
-    """The different exact names of some fragments."""
-    said = JoinedStatements.of(fragments)
-    named = np.zeros(len(fragments), np.bool_)
-    found = set()
-    if "name" in said.attributes:
-        names = said.attribute == said.attributes.index("name")
-        named[np.searchsorted(said.starts, np.flatnonzero(names), side="right") - 1] = True
-        found = {_folded(said.values_of(k)[0]) for k in np.unique(said.value[names]).tolist()}
-    nameless = np.flatnonzero(~named)
-    if 4 * len(nameless) > len(fragments):  # going through all of them is faster
-        return found | {exact_name(fragment) for fragment in fragments if not fragment.names}
-    return found | {exact_name(fragments[i]) for i in nameless.tolist()}
 
 
 def exact_groups(fragments: Sequence[Fragment]) -> list[int]:
