@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial, reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -67,7 +68,7 @@ class Stages:
 
     def remove(self) -> None:
         """Delete what was written."""
-        context = self._spark.sparkContext
+        context: Any = self._spark.sparkContext  # of Java
         path = context._jvm.org.apache.hadoop.fs.Path(self._folder)
         path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
 
@@ -141,7 +142,7 @@ class Round:
 def done(pairs: DataFrame, compared: DataFrame, rounds: list[Round]) -> Done:
     """What the rounds did, for the kernel."""
     if not rounds:
-        none, edges = np.zeros((0, 3), np.int32), rows(compared, "one", "other", "gain")
+        none, edges = np.zeros((0, 3), np.int64), rows(compared, "one", "other", "gain")
         return Done(none, none, edges, edges[:, :2], pairs.count())
     merges = _all([one.merges for one in rounds]).orderBy("round", "into")
     rivals = _all([one.rivals for one in rounds])
