@@ -218,6 +218,7 @@ class Agglomeration:
             if place or not self._resumed:
                 self._connect(most, self._index.shared, self._index.compared or TOP)
             yield from self._merged()
+        del self._keys  # what follows needs none, and they are large
 
     def along(self, floors: Sequence[float]) -> Iterator[IntArray]:
         """Instead of `run`: compare all that share a key, and make the merges that gain most first.

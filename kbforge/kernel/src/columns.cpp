@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
-
 #include "api.hpp"
+#include "memory.hpp"
 
 namespace kbforge {
 
@@ -33,13 +30,6 @@ std::vector<Chunk> chunks_of(const char* begin, std::size_t size) {
     out.back().end = last ? end : newline_after(at + kChunk, end) + 1;
   }
   return out;
-}
-
-// What has grown leaves holes, which glibc keeps: a third of a million fragments' columns.
-void give_back_memory() {
-#if defined(__GLIBC__)
-  malloc_trim(0);
-#endif
 }
 
 void expect(const std::vector<Text>& texts, std::size_t k, std::size_t end, const Interner& known) {

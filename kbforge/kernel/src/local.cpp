@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
+#include "memory.hpp"
 #include "run.hpp"
 
 namespace kbforge {
@@ -82,7 +84,7 @@ Local::Local(Rounds& rounds, const LocalRules& rules, const std::int64_t* places
   std::vector<std::unique_ptr<Table>> tables(crew.workers());
   for (auto& table : tables) table = rounds_.table().fresh();
   crew.share(parts_.size(), 16, [&](std::size_t worker, std::size_t k) {
-    if (tables[worker]) solve(parts_[k], *tables[worker]);
+    if (tables[worker]) solve(k, *tables[worker]);
   });
   gather();
 }
@@ -141,15 +143,16 @@ void Local::join(std::vector<Doubt> doubts) {
     size[one] += size[other];
   }
   number_.assign(n, kNone);
+  std::int32_t count = 0;
   for (std::int32_t x = 0; x < n; ++x) {
-    if (final_[x] != x) continue;
-    const std::int32_t first = root_of(joined_, x);
-    if (number_[first] == kNone) {
-      number_[first] = static_cast<std::int32_t>(parts_.size());
-      parts_.emplace_back();
-    }
-    parts_[number_[first]].clusters.push_back(x);
+    if (final_[x] == x && joined_[x] == x) number_[x] = count++;
   }
+  parts_.resize(count);
+  clusters_ = Lists<std::int32_t>(parts_.size(), [&](const auto& put) {
+    for (std::int32_t x = 0; x < n; ++x) {
+      if (final_[x] == x) put(part_of(x), x);
+    }
+  });
 }
 
 // Contract what certain merges brought together; where a subproblem would have too many units, what
@@ -157,74 +160,81 @@ void Local::join(std::vector<Doubt> doubts) {
 void Local::contract() {
   const auto n = static_cast<std::int32_t>(final_.size());
   const auto& merges = rounds_.merges();
-  std::vector<std::vector<std::int32_t>> of_part(parts_.size());
   std::vector<std::int64_t> units(parts_.size(), 0);
   for (std::int32_t x = 0; x < n; ++x) ++units[part_of(final_[x])];
-  for (std::size_t k = 0; k < merges.size(); ++k) {
-    of_part[part_of(final_[merges[k].into])].push_back(static_cast<std::int32_t>(k));
-  }
+  const Lists<std::int32_t> of_part(parts_.size(), [&](const auto& put) {
+    for (std::size_t k = 0; k < merges.size(); ++k) {
+      put(part_of(final_[merges[k].into]), static_cast<std::int32_t>(k));
+    }
+  });
   unit_.resize(n);
   std::iota(unit_.begin(), unit_.end(), 0);
   std::vector<std::uint8_t> whole(n, 1), contracted(merges.size());
   for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const std::int32_t *const begin = of_part.begin(part), *const end = of_part.end(part);
     double least = rules_.doubt * kGainUnits;
     for (;; least = least > kGainUnits / 16 ? least / 2 : 0.0) {
       std::int64_t left = units[part];
-      for (std::int32_t k : of_part[part]) whole[merges[k].into] = whole[merges[k].slot] = 1;
-      for (std::int32_t k : of_part[part]) {
-        const Merge& merge = merges[k];
+      for (auto k = begin; k != end; ++k) whole[merges[*k].into] = whole[merges[*k].slot] = 1;
+      for (auto k = begin; k != end; ++k) {
+        const Merge& merge = merges[*k];
         const bool both = whole[merge.into] && whole[merge.slot] && merge.margin >= least;
-        whole[merge.into] = contracted[k] = both;
+        whole[merge.into] = contracted[*k] = both;
         left -= both;
       }
       if (left <= rules_.most || least == 0.0) break;
     }
-    for (std::int32_t k : of_part[part]) {
-      if (contracted[k]) unit_[merges[k].slot] = merges[k].into;
+    for (auto k = begin; k != end; ++k) {
+      if (contracted[*k]) unit_[merges[*k].slot] = merges[*k].into;
     }
   }
-  held_.resize(n);
-  for (std::int32_t x = 0; x < n; ++x) {
-    unit_[x] = root_of(unit_, x);
-    held_[unit_[x]].push_back(x);
-    if (unit_[x] == x) parts_[part_of(final_[x])].units.push_back(x);
-  }
+  for (std::int32_t x = 0; x < n; ++x) unit_[x] = root_of(unit_, x);
+  held_ = Lists<std::int32_t>(n, [&](const auto& put) {
+    for (std::int32_t x = 0; x < n; ++x) put(unit_[x], x);
+  });
+  units_ = Lists<std::int32_t>(parts_.size(), [&](const auto& put) {
+    for (std::int32_t x = 0; x < n; ++x) {
+      if (unit_[x] == x) put(part_of(final_[x]), x);
+    }
+  });
 }
 
 // Which units of a subproblem are compared: those that were, and those that merged or might have.
 void Local::compare() {
-  const auto add = [this](std::int32_t x, std::int32_t y) {
-    const std::int32_t one = unit_[x], other = unit_[y];
-    const std::int32_t part = part_of(final_[x]);
-    if (one == other || part != part_of(final_[y])) return;
-    parts_[part].compared.emplace_back(std::min(one, other), std::max(one, other));
-  };
-  for (const auto& pair : rounds_.compared()) add(pair.first, pair.second);
-  for (const Merge& merge : rounds_.merges()) add(merge.slot, merge.into);
-  for (const Rival& rival : rounds_.rivals()) add(rival.one, rival.other);
-  for (std::int32_t x = 0; x < static_cast<std::int32_t>(final_.size()); ++x) {
-    if (final_[x] != x) continue;
-    for (const Rounds::Edge& edge : rounds_.edges(x)) {
-      if (edge.to > x) add(x, edge.to);
+  compared_ = Lists<Pair>(parts_.size(), [this](const auto& put) {
+    const auto add = [&](std::int32_t x, std::int32_t y) {
+      const std::int32_t one = unit_[x], other = unit_[y];
+      const std::int32_t part = part_of(final_[x]);
+      if (one == other || part != part_of(final_[y])) return;
+      put(part, Pair{std::min(one, other), std::max(one, other)});
+    };
+    for (const Pair& pair : rounds_.compared()) add(pair.first, pair.second);
+    for (const Merge& merge : rounds_.merges()) add(merge.slot, merge.into);
+    for (const Rival& rival : rounds_.rivals()) add(rival.one, rival.other);
+    for (std::int32_t x = 0; x < static_cast<std::int32_t>(final_.size()); ++x) {
+      if (final_[x] != x) continue;
+      for (const Rounds::Edge& edge : rounds_.edges(x)) {
+        if (edge.to > x) add(x, edge.to);
+      }
     }
-  }
+  });
 }
 
-void Local::solve(Part& part, Table& table) const {
-  std::sort(part.compared.begin(), part.compared.end());
-  part.compared.erase(std::unique(part.compared.begin(), part.compared.end()),
-                      part.compared.end());
-  if (part.units.size() < 2 || !run(part, table)) take_as_merged(part);
-  std::vector<std::pair<std::int32_t, std::int32_t>>().swap(part.compared);
+void Local::solve(std::size_t part, Table& table) {
+  if (units_.size(part) < 2) return;
+  Pair *const begin = compared_.begin(part), *const end = compared_.end(part);
+  std::sort(begin, end);
+  parts_[part].found = std::make_unique<Grouping>();
+  if (!run(part, std::unique(begin, end), table)) parts_[part] = Part{};
 }
 
 // The places of the fragments of some units, ascending, as one more cluster.
 void Local::put(const std::vector<std::int32_t>& units, Grouping& found) const {
   const std::size_t begin = found.members.size();
   for (std::int32_t first : units) {
-    for (std::int32_t unit : held_[first]) {
-      const std::int64_t end = rounds_.unit_start()[unit + 1];
-      for (std::int64_t k = rounds_.unit_start()[unit]; k < end; ++k) {
+    for (auto unit = held_.begin(first); unit != held_.end(first); ++unit) {
+      const std::int64_t end = rounds_.unit_start()[*unit + 1];
+      for (std::int64_t k = rounds_.unit_start()[*unit]; k < end; ++k) {
         found.members.push_back(places_[rounds_.unit_fragments()[k]]);
       }
     }
@@ -233,51 +243,50 @@ void Local::put(const std::vector<std::int32_t>& units, Grouping& found) const {
   found.lengths.push_back(static_cast<std::int64_t>(found.members.size() - begin));
 }
 
-// Each cluster as the rounds left it, a subproblem by itself.
-void Local::take_as_merged(Part& part) const {
-  part.found = Grouping{};
-  part.log_posterior = 0.0;
-  for (std::int32_t cluster : part.clusters) {
-    std::vector<std::int32_t> units;
-    for (std::int32_t unit : part.units) {
-      if (final_[unit] == cluster) units.push_back(unit);
-    }
-    put(units, part.found);
-    part.found.clusters.push_back(1);
-    part.found.particles.push_back(1);
-    part.found.rows.push_back(1);
-    part.found.cells.push_back(0);
-    part.found.weights.push_back(0.0);
-    part.found.scores.push_back(rounds_.log_marginal(cluster));
-    part.log_posterior += rounds_.log_cluster(rounds_.size(cluster)) +
-                          rounds_.log_marginal(cluster);
-  }
+// Of a subproblem, the units of a cluster as the rounds left it.
+std::vector<std::int32_t> Local::units_of(std::size_t part, std::int32_t cluster) const {
+  std::vector<std::int32_t> out;
+  std::copy_if(units_.begin(part), units_.end(part), std::back_inserter(out),
+               [&](std::int32_t unit) { return final_[unit] == cluster; });
+  return out;
+}
+
+// A cluster as the rounds left it, as a subproblem by itself.
+void Local::put_merged(std::size_t part, std::int32_t cluster, Grouping& found) const {
+  put(units_of(part, cluster), found);
+  found.clusters.push_back(1);
+  found.particles.push_back(1);
+  found.rows.push_back(1);
+  found.cells.push_back(0);
+  found.weights.push_back(0.0);
+  found.scores.push_back(rounds_.log_marginal(cluster));
 }
 
 // Split SMC over the units of a subproblem; whether it found a place for each.
-bool Local::run(Part& part, Table& table) const {
-  const auto n = static_cast<std::int32_t>(part.units.size());
-  const auto local = [&part](std::int32_t unit) {
-    return std::lower_bound(part.units.begin(), part.units.end(), unit) - part.units.begin();
+bool Local::run(std::size_t part, const Pair* compared_end, Table& table) {
+  const auto n = static_cast<std::int32_t>(units_.size(part));
+  const std::int32_t* const of_part = units_.begin(part);
+  const auto local = [&](std::int32_t unit) {
+    return std::lower_bound(of_part, of_part + n, unit) - of_part;
   };
   // a unit's keys are the pairs that it is in
+  const Pair* const compared = compared_.begin(part);
   std::vector<std::vector<std::int64_t>> keys_of(n);
-  for (std::size_t k = 0; k < part.compared.size(); ++k) {
-    keys_of[local(part.compared[k].first)].push_back(static_cast<std::int64_t>(k));
-    keys_of[local(part.compared[k].second)].push_back(static_cast<std::int64_t>(k));
+  for (auto pair = compared; pair != compared_end; ++pair) {
+    keys_of[local(pair->first)].push_back(pair - compared);
+    keys_of[local(pair->second)].push_back(pair - compared);
   }
   std::vector<std::int64_t> starts(n + 1), key_start(1, 0), keys;
   std::vector<std::int32_t> attributes(n, 0), values(n), sizes(n, 0);
   std::vector<double> alone(n, 0.0);  // L of each unit
   std::iota(starts.begin(), starts.end(), 0);
   std::iota(values.begin(), values.end(), 0);
-  std::vector<Marks> marks(n);
   const Slot spare = n;
   for (std::int32_t k = 0; k < n; ++k) {
     keys.insert(keys.end(), keys_of[k].begin(), keys_of[k].end());
     key_start.push_back(static_cast<std::int64_t>(keys.size()));
-    for (std::int32_t unit : held_[part.units[k]]) {
-      for (std::int64_t at = rounds_.unit_start()[unit]; at < rounds_.unit_start()[unit + 1];
+    for (auto unit = held_.begin(of_part[k]); unit != held_.end(of_part[k]); ++unit) {
+      for (std::int64_t at = rounds_.unit_start()[*unit]; at < rounds_.unit_start()[*unit + 1];
            ++at) {
         const Record x = rounds_.fragments().record(rounds_.unit_fragments()[at]);
         alone[k] += put_together(table, x, !sizes[k]++, k, spare);
@@ -306,11 +315,14 @@ bool Local::run(Part& part, Table& table) const {
 }
 
 // Each unit that something is kept apart from is a component of its own.
-void Local::bind(const Part& part, Run& run) const {
-  const std::size_t n = part.units.size();
+void Local::bind(std::size_t part, Run& run) const {
+  const std::size_t n = units_.size(part);
   std::vector<Marks> marks(n);
   for (std::size_t k = 0; k < n; ++k) {
-    for (std::int32_t unit : held_[part.units[k]]) marks[k].add(rounds_.marks(unit));
+    const std::int32_t first = units_.begin(part)[k];
+    for (auto unit = held_.begin(first); unit != held_.end(first); ++unit) {
+      marks[k].add(rounds_.marks(*unit));
+    }
   }
   std::vector<std::int64_t> starts(1, 0), apart;
   for (std::size_t k = 0; k < n; ++k) {
@@ -328,9 +340,9 @@ void Local::bind(const Part& part, Run& run) const {
 }
 
 // What a run has found, with the units' fragments in their place; alone: L of each unit, nats.
-void Local::copy(Part& part, Run& run, const std::vector<std::int32_t>& sizes,
-                 const std::vector<double>& alone) const {
-  Grouping& found = part.found;
+void Local::copy(std::size_t part, Run& run, const std::vector<std::int32_t>& sizes,
+                 const std::vector<double>& alone) {
+  Grouping& found = *parts_[part].found;
   for (const Block* block : run.state.blocks) {
     if (block) run.copy_page(*block);
   }
@@ -342,7 +354,7 @@ void Local::copy(Part& part, Run& run, const std::vector<std::int32_t>& sizes,
     std::int32_t size = 0;
     double score = run.scores[k];
     for (std::int64_t left = run.lengths[k]; left > 0; --left, ++at) {
-      units.push_back(part.units[run.members[at]]);
+      units.push_back(units_.begin(part)[run.members[at]]);
       size += sizes[run.members[at]];
       score += alone[run.members[at]];
     }
@@ -355,7 +367,7 @@ void Local::copy(Part& part, Run& run, const std::vector<std::int32_t>& sizes,
   std::size_t first = 0, cell = 0, row = 0;
   for (std::size_t page = 0; page < run.clusters.size(); ++page) {
     for (std::int64_t k = 0; k < run.rows[row]; ++k) {
-      part.log_posterior += terms[first + run.cells[cell + k]];
+      parts_[part].log_posterior += terms[first + run.cells[cell + k]];
     }
     for (std::int64_t k = 0; k < run.particles[page]; ++k) {
       const auto cells = run.cells.begin() + static_cast<std::ptrdiff_t>(cell);
@@ -375,14 +387,27 @@ void Local::copy(Part& part, Run& run, const std::vector<std::int32_t>& sizes,
 
 // All subproblems, by smallest place.
 void Local::gather() {
-  struct Page {
+  struct Page {  // where a page begins; of a part as the rounds left it, `cluster` alone counts
     std::int64_t place;
     std::size_t part, page, cluster, member, row, cell;
     bool operator<(const Page& other) const { return place < other.place; }
   };
   std::vector<Page> pages;
   for (std::size_t k = 0; k < parts_.size(); ++k) {
-    const Grouping& found = parts_[k].found;
+    if (units_.size(k) > 1) {
+      for (auto one = clusters_.begin(k); one != clusters_.end(k); ++one) in_doubt += rounds_.size(*one);
+    }
+    if (!parts_[k].found) {
+      double left = 0.0;
+      for (std::size_t at = 0; at < clusters_.size(k); ++at) {
+        const std::int32_t cluster = clusters_.begin(k)[at];
+        pages.push_back({smallest_place(k, cluster), k, 0, at, 0, 0, 0});
+        left += rounds_.log_cluster(rounds_.size(cluster)) + rounds_.log_marginal(cluster);
+      }
+      log_posterior += left;
+      continue;
+    }
+    const Grouping& found = *parts_[k].found;
     Page next{0, k, 0, 0, 0, 0, 0};
     for (; next.page < found.clusters.size(); ++next.page) {
       Page here = next;
@@ -397,15 +422,17 @@ void Local::gather() {
       pages.push_back(here);
     }
     log_posterior += parts_[k].log_posterior;
-    if (parts_[k].units.size() < 2) continue;
-    for (std::int32_t cluster : parts_[k].clusters) in_doubt += rounds_.size(cluster);
   }
   std::sort(pages.begin(), pages.end());
   const auto append = [](auto& to, const auto& from, std::size_t begin, std::size_t n) {
     to.insert(to.end(), from.begin() + begin, from.begin() + begin + n);
   };
   for (const Page& page : pages) {
-    const Grouping& found = parts_[page.part].found;
+    if (!parts_[page.part].found) {
+      put_merged(page.part, clusters_.begin(page.part)[page.cluster], out);
+      continue;
+    }
+    const Grouping& found = *parts_[page.part].found;
     const std::size_t clusters = found.clusters[page.page], rows = found.particles[page.page];
     std::size_t members = 0, cells = 0;
     for (std::size_t k = 0; k < clusters; ++k) members += found.lengths[page.cluster + k];
@@ -420,6 +447,13 @@ void Local::gather() {
     append(out.cells, found.cells, page.cell, cells);
   }
   std::vector<Part>().swap(parts_);
+}
+
+// The smallest place of a cluster as the rounds left it.
+std::int64_t Local::smallest_place(std::size_t part, std::int32_t cluster) const {
+  Grouping alone;
+  put(units_of(part, cluster), alone);
+  return alone.members[0];
 }
 
 }  // namespace kbforge
@@ -438,7 +472,10 @@ KB_API Rounds* kb_rounds_new(Table* table, std::int64_t n, const std::int64_t* r
                     least, certain, static_cast<std::size_t>(workers));
 }
 
-KB_API void kb_rounds_free(Rounds* rounds) { delete rounds; }
+KB_API void kb_rounds_free(Rounds* rounds) {
+  delete rounds;
+  kbforge::give_back_memory();
+}
 
 // The first fragments of units; how many.
 KB_API std::int64_t kb_rounds_units(Rounds* rounds, std::int64_t* firsts) {
@@ -518,4 +555,7 @@ KB_API kbforge::Local* kb_local_new(Rounds* rounds, std::int32_t particles, doub
   return local;
 }
 
-KB_API void kb_local_free(kbforge::Local* local) { delete local; }
+KB_API void kb_local_free(kbforge::Local* local) {
+  delete local;
+  kbforge::give_back_memory();
+}

@@ -6,6 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "rounds.hpp"
@@ -25,6 +28,32 @@ struct Grouping {
   std::vector<double> scores, weights;
 };
 
+// Lists by number, one after another in one array.
+template <typename Item>
+class Lists {
+ public:
+  Lists() = default;
+  // `each` calls its argument with the list and the item, for all items; it runs twice.
+  template <typename Each>
+  Lists(std::size_t n, const Each& each) : start_(n + 1, 0) {
+    each([this](std::size_t list, const Item&) { ++start_[list + 1]; });
+    std::partial_sum(start_.begin(), start_.end(), start_.begin());
+    items_.resize(start_.back());
+    std::vector<std::int64_t> next(start_.begin(), start_.end() - 1);
+    each([&](std::size_t list, const Item& item) { items_[next[list]++] = item; });
+  }
+
+  Item* begin(std::size_t list) { return items_.data() + start_[list]; }
+  Item* end(std::size_t list) { return items_.data() + start_[list + 1]; }
+  const Item* begin(std::size_t list) const { return items_.data() + start_[list]; }
+  const Item* end(std::size_t list) const { return items_.data() + start_[list + 1]; }
+  std::size_t size(std::size_t list) const { return end(list) - begin(list); }
+
+ private:
+  std::vector<std::int64_t> start_;
+  std::vector<Item> items_;
+};
+
 class Local {
  public:
   // places: of each fragment, in the caller's order.
@@ -37,30 +66,30 @@ class Local {
   double cut = 0.0;            // expected merges between subproblems that the bound has cut apart
 
  private:
-  // A subproblem: its final clusters, its units, each by its first one of the rounds, and pairs of
-  // these that are compared.
+  // A subproblem.
   struct Part {
-    std::vector<std::int32_t> clusters, units;
-    std::vector<std::pair<std::int32_t, std::int32_t>> compared;
-    Grouping found;  // one or several
+    std::unique_ptr<Grouping> found;  // one or several; none: its clusters are as the rounds left them
     double log_posterior = 0.0;
   };
   struct Doubt {
     std::int32_t margin, one, other;
   };
+  using Pair = std::pair<std::int32_t, std::int32_t>;
 
   void join(std::vector<Doubt> doubts);
   std::vector<Doubt> doubts() const;
   void contract();
   void compare();
-  void solve(Part& part, Table& table) const;
-  bool run(Part& part, Table& table) const;
-  void bind(const Part& part, Run& run) const;
-  void copy(Part& part, Run& run, const std::vector<std::int32_t>& sizes,
-            const std::vector<double>& alone) const;
-  void take_as_merged(Part& part) const;
+  void solve(std::size_t part, Table& table);
+  bool run(std::size_t part, const Pair* compared_end, Table& table);
+  void bind(std::size_t part, Run& run) const;
+  void copy(std::size_t part, Run& run, const std::vector<std::int32_t>& sizes,
+            const std::vector<double>& alone);
   void gather();
   void put(const std::vector<std::int32_t>& units, Grouping& found) const;
+  void put_merged(std::size_t part, std::int32_t cluster, Grouping& found) const;
+  std::vector<std::int32_t> units_of(std::size_t part, std::int32_t cluster) const;
+  std::int64_t smallest_place(std::size_t part, std::int32_t cluster) const;
   std::int32_t part_of(std::int32_t cluster) const;
 
   Rounds& rounds_;
@@ -69,8 +98,12 @@ class Local {
   std::vector<std::int32_t> final_;   // by unit of the rounds, its cluster in the end
   std::vector<std::int32_t> joined_;  // by cluster, a smaller one of the same subproblem
   std::vector<std::int32_t> unit_;    // by unit of the rounds, the first one that it was contracted with
-  std::vector<std::vector<std::int32_t>> held_;  // by first one, all units contracted with it
   std::vector<std::int32_t> number_;  // by cluster that begins a subproblem, its number
+  Lists<std::int32_t> held_;          // by first one, all units contracted with it
+  // by subproblem: its final clusters, its units, each by its first one of the rounds, and pairs of
+  // these that are compared
+  Lists<std::int32_t> clusters_, units_;
+  Lists<Pair> compared_;
   std::vector<Part> parts_;
 };
 
