@@ -90,11 +90,13 @@ def cluster(
     gpu: options.Gpu = False,
     engine: Annotated[
         _Engine,
-        option("--engine", "Where pairs are scored and merged: by threads here, or on Spark."),
+        option(
+            "--engine",
+            "Where pairs are scored and merged: by threads here, or on Spark "
+            "(--master URL, as for spark-submit; else all cores here).",
+        ),
     ] = "threads",
-    master: Annotated[
-        str, option("--master", "Spark's master, as for spark-submit.", metavar="URL")
-    ] = "local[*]",
+    master: Annotated[str, option("--master", "Spark's master.", hidden=True)] = "local[*]",
     settings: options.RunSettings = None,
     as_json: options.JsonSummary = False,
 ) -> None:
