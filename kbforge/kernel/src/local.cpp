@@ -393,6 +393,7 @@ void Local::gather() {
     bool operator<(const Page& other) const { return place < other.place; }
   };
   std::vector<Page> pages;
+  std::size_t n_clusters = 0, n_rows = 0, n_cells = 0, n_members = 0;
   for (std::size_t k = 0; k < parts_.size(); ++k) {
     if (units_.size(k) > 1) {
       for (auto one = clusters_.begin(k); one != clusters_.end(k); ++one) in_doubt += rounds_.size(*one);
@@ -403,11 +404,15 @@ void Local::gather() {
         const std::int32_t cluster = clusters_.begin(k)[at];
         pages.push_back({smallest_place(k, cluster), k, 0, at, 0, 0, 0});
         left += rounds_.log_cluster(rounds_.size(cluster)) + rounds_.log_marginal(cluster);
+        n_members += rounds_.size(cluster);
       }
       log_posterior += left;
+      n_clusters += clusters_.size(k), n_rows += clusters_.size(k), n_cells += clusters_.size(k);
       continue;
     }
     const Grouping& found = *parts_[k].found;
+    n_clusters += found.lengths.size(), n_rows += found.rows.size();
+    n_cells += found.cells.size(), n_members += found.members.size();
     Page next{0, k, 0, 0, 0, 0, 0};
     for (; next.page < found.clusters.size(); ++next.page) {
       Page here = next;
@@ -424,6 +429,10 @@ void Local::gather() {
     log_posterior += parts_[k].log_posterior;
   }
   std::sort(pages.begin(), pages.end());
+  for (auto* column : {&out.clusters, &out.particles}) column->reserve(pages.size());
+  out.lengths.reserve(n_clusters), out.scores.reserve(n_clusters);
+  out.rows.reserve(n_rows), out.weights.reserve(n_rows);
+  out.cells.reserve(n_cells), out.members.reserve(n_members);
   const auto append = [](auto& to, const auto& from, std::size_t begin, std::size_t n) {
     to.insert(to.end(), from.begin() + begin, from.begin() + begin + n);
   };
@@ -447,6 +456,7 @@ void Local::gather() {
     append(out.cells, found.cells, page.cell, cells);
   }
   std::vector<Part>().swap(parts_);
+  give_back_memory();
 }
 
 // The smallest place of a cluster as the rounds left it.

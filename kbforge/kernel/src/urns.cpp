@@ -158,7 +158,7 @@ constexpr double kUnits = 68719476736.0;  // 2^36 units of a log in one nat
 constexpr std::int64_t kOut = std::numeric_limits<std::int64_t>::min();
 constexpr std::size_t kMostValues = 48;
 constexpr int kShort = 8;
-constexpr std::size_t kFewKnown = 1 << 10, kMostKnown = 1 << 20;
+constexpr std::size_t kFewKnown = 1 << 10, kMostKnown = 1 << 15;
 
 // Stirling's series of log gamma(x) without log(2 pi) / 2, for x of at least 8 (to 1e-13).
 double stirling(double x) {
