@@ -28,7 +28,7 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
 from kbforge.kernel.binding import NOT_TOLD, EncodedFragments, KernelClusters, address
-from kbforge.numerics import end_to_end, on_grid
+from kbforge.numerics import end_to_end, on_grid, starts_of
 
 _FIRST_SIZES = 1024
 
@@ -363,7 +363,7 @@ class CompiledRun:
             self._sizes = max(_FIRST_SIZES, 2 * (largest + 1))
             sizes = np.arange(1, self._sizes)
             log_size = np.concatenate([[0.0], on_grid(self._prior.exponent * np.log(sizes))])
-            log_cluster = np.concatenate([[0.0], self._prior.log_cluster(sizes)])
+            log_cluster = self._prior.log_cluster_by_size(len(sizes))
             self._kernel.kb_run_sizes(
                 self.handle, self._sizes, address(log_size), address(log_cluster)
             )
@@ -395,8 +395,8 @@ class CompiledRun:
         )
         rows, weights = binding.ints(out.rows, out.n_rows), binding.floats(out.weights, out.n_rows)
         cells = binding.ints(out.cells, out.n_cells)
-        of_cluster, of_row = _ends(clusters), _ends(particles)
-        of_member, of_cell = _ends(lengths)[of_cluster], _ends(rows)[of_row]
+        of_cluster, of_row = starts_of(clusters), starts_of(particles)
+        of_member, of_cell = starts_of(lengths)[of_cluster], starts_of(rows)[of_row]
         made = []
         for k, name in enumerate(names.tolist()):
             held = slice(of_cluster[k], of_cluster[k + 1])
@@ -611,13 +611,8 @@ def _led(out: binding.CKeyFamilies) -> dict[int, KeyFamilies]:
 
 def _heaviest(clusters: IntArray, particles: IntArray, rows: IntArray, cells: IntArray) -> IntArray:
     """Which of all clusters the heaviest particles hold; the arguments are those of `Pages`."""
-    first = _ends(particles)[:-1]
-    lengths, begin = rows[first], _ends(rows)[first]
+    first = starts_of(particles)[:-1]
+    lengths, begin = rows[first], starts_of(rows)[first]
     ends = np.cumsum(lengths)
     at = np.arange(int(lengths.sum())) + np.repeat(begin - ends + lengths, lengths)
-    return cells[at] + np.repeat(_ends(clusters)[:-1], lengths)
-
-
-def _ends(lengths: IntArray) -> IntArray:
-    """Where parts of these lengths begin, and where the last part ends, shape [parts + 1]."""
-    return np.concatenate([[0], np.cumsum(lengths)])
+    return cells[at] + np.repeat(starts_of(clusters)[:-1], lengths)

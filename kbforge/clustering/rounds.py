@@ -175,8 +175,7 @@ class Agglomeration:
         self._table, self._kernel = table, table.kernel
         self._order, n = np.ascontiguousarray(order, dtype=np.int64), len(fragments)
         self._fragments = Taken(fragments, self._order)
-        sizes = DirichletProcess.of(spec).log_cluster(np.arange(1, n + 2))
-        prior = np.concatenate([[0.0], sizes])
+        prior = DirichletProcess.of(spec).log_cluster_by_size(n + 1)
         encoded, bounds = table.read_all(self._fragments), self._bounds(spec.constraints)
         self._arrays = encoded, bounds  # the kernel reads them as long as it has the rounds
         self.handle: int = self._kernel.kb_rounds_new(

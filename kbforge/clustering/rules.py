@@ -278,6 +278,10 @@ class DirichletProcess:
         """The factor of each cluster in the unnormalised prior: log alpha + e lgamma(|C|)."""
         return np.asarray(self.log_alpha + self.exponent * gammaln(sizes), dtype=np.float64)
 
+    def log_cluster_by_size(self, largest: int) -> FloatArray:
+        """`log_cluster` of each size, with 0 for size 0; shape [largest + 1]."""
+        return np.concatenate([[0.0], self.log_cluster(np.arange(1, largest + 1))])
+
     def log_terms(self, clusters: Sequence[Cluster], log_marginal: FloatArray) -> FloatArray:
         """log alpha + e lgamma(|C|) + L(C) of each cluster, on the grid of `kbforge.numerics`."""
         sizes = np.array([len(cluster) for cluster in clusters], dtype=np.int64)

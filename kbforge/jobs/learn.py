@@ -34,6 +34,7 @@ from kbforge.fit.choices import PreparedRun
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.confidence import WHOLE, write_confidence
 from kbforge.jobs.models import chosen, drift_of, freeze, with_likelihood
+from kbforge.numerics import starts_of
 from kbforge.store.store import Store
 from kbforge.store.tables import insert_rows
 from kbforge.store.writing import KNOWN, ActiveRun, StoreWriter
@@ -180,7 +181,7 @@ def reweighed(
     ]
     scores: FloatArray = np.concatenate(parts)
     terms = prior.log_terms(clusters, scores)
-    starts = np.concatenate([[0], np.cumsum(page.rows)])
+    starts = starts_of(page.rows)
     weights = np.add.reduceat(terms[page.cells], starts[:-1])
     total = logsumexp(weights)
     if not np.isfinite(total):

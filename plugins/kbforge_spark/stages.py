@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -132,11 +132,12 @@ class Stages:
         return self._spark.read.parquet(path)
 
 
-class Round:
+class Round(NamedTuple):
     """What a round did, and the edges that it left."""
 
-    def __init__(self, merges: DataFrame, rivals: DataFrame, edges: DataFrame) -> None:
-        self.merges, self.rivals, self.edges = merges, rivals, edges
+    merges: DataFrame
+    rivals: DataFrame
+    edges: DataFrame
 
 
 def done(pairs: DataFrame, compared: DataFrame, rounds: list[Round]) -> Done:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kbforge.clustering.rules import DirichletProcess
-from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts import IntArray
 from kbforge.store.pages import kept_from_bytes
 from kbforge_spark.tables import SentTable
 
@@ -124,7 +124,7 @@ def _gains(table: SentTable, prior: DirichletProcess, some: pa.RecordBatch) -> I
     ratios = np.empty(len(one))
     ratios[order] = table.ratios(starts, written, *(side[order] for side in places))
     sizes = [some.column(f"size_{name}").to_numpy() for name in ("one", "other")]
-    log_cluster = log_clusters(prior, int(sum(map(np.max, sizes))))
+    log_cluster = prior.log_cluster_by_size(int(sum(map(np.max, sizes))))
     gain = ratios + (log_cluster[sum(sizes)] - (log_cluster[sizes[0]] + log_cluster[sizes[1]]))
     units = np.rint(np.nan_to_num(gain) * GAIN_UNITS).clip(-_MOST_GAIN, _MOST_GAIN)
     return np.where(np.isnan(gain), BARRED, units).astype(np.int32)
@@ -137,8 +137,3 @@ def _laid_out(some: pa.RecordBatch, first: IntArray) -> tuple[IntArray, Any]:
     offsets = np.frombuffer(both.buffers()[1], np.int32)[both.offset : both.offset + len(both) + 1]
     written = np.frombuffer(both.buffers()[2], np.int32, int(offsets[-1]) // 4)
     return offsets.astype(np.int64) // 4, written
-
-
-def log_clusters(prior: DirichletProcess, largest: int) -> FloatArray:
-    """What the prior adds, nats, by cluster size, from 0."""
-    return np.concatenate([[0.0], prior.log_cluster(np.arange(1, largest + 1))])
