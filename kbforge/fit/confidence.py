@@ -102,6 +102,7 @@ from kbforge.files.answers import NumberedAnswer
 from kbforge.files.records import Option, Record, parse_toml, read_table, toml_value
 from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairModel, Prediction
 from kbforge.fit.features import (
+    AT_ONCE,
     ENTITY_FEATURES,
     PAIR_FEATURES,
     ClusteringReport,
@@ -466,9 +467,12 @@ class TreeConfidence:
 
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
         """As `ConfidenceMap`."""
-        entities = reported.entities
-        rows = ConfidenceFeatures(reported, self.context).entities(self.entities.features)
-        sums = self.entities.predict(rows)
+        entities, trees = reported.entities, self.entities
+        described = ConfidenceFeatures(reported, self.context, trees.used)
+        sums = np.empty(len(entities))
+        for start in range(0, len(entities), AT_ONCE):
+            part = slice(start, min(start + AT_ONCE, len(entities)))
+            sums[part] = trees.predict(described.entities(trees.features, part))
         return self._told("entities", entities.probability, sums, entities.subproblem)
 
     def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:

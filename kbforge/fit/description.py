@@ -14,7 +14,8 @@ import hashlib
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import orjson
@@ -25,6 +26,10 @@ from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.columns import FragmentColumns, Statements, statements_of
 from kbforge.kb.entities import firsts_of, naming
 from kbforge.kernel.binding import address, kernel_library
+from kbforge.numerics import starts_of
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 NONE = -1
 
@@ -44,12 +49,11 @@ _NO_HASH = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class WeightedPairs:
-    """Pairs of different items, each in both directions, ascending by first, then second;
-    [links]."""
+    """Pairs of different items, each in both directions, by the first one."""
 
-    first: IntArray
-    second: IntArray
-    strength: FloatArray
+    starts: IntArray  # [items + 1] where the links of each begin
+    second: NDArray[np.int32]  # [links] ascending for each first one
+    strength: FloatArray  # [links]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +68,7 @@ class FileCounts:
     stating: NDArray[np.int32]  # [a power of 2] how many fragments state a value, by its hash
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Descriptions:
     """The names and values of n fragments, by number, with `NONE` for none."""
 
@@ -77,11 +81,35 @@ class Descriptions:
     letters: FloatArray  # [names] characters
     foreign: FloatArray  # [names] share of letters that are not Latin
     digits: FloatArray  # [names] whether there is a digit
-    linked: WeightedPairs  # fragments that share some of their rarest values, in nats
+    often: list[IntArray]  # [attributes] how many fragments state each value
     counted: FileCounts  # of the whole file
 
     def __len__(self) -> int:
         return len(self.name)
+
+    @cached_property
+    def rare(self) -> sparse.csr_array:
+        """The rarest values of each fragment, [n, values]: products are in nats."""
+        from scipy import sparse  # .3 s to import
+
+        n, of_file = len(self), max(self.counted.fragments, len(self))
+        starts = starts_of(list(map(len, self.often)))
+        columns, counts = list[IntArray](), list[IntArray]()
+        for begin in range(0, n, _AT_ONCE):
+            values = self.values[begin : begin + _AT_ONCE]
+            often = np.zeros_like(values)
+            for at, by_value in enumerate(self.often):
+                there = values[:, at] >= 0
+                often[there, at] = by_value[values[there, at]]
+            often[(often < 2) | (often > _MOST_STATING)] = 0
+            rank = np.argsort(np.where(often > 0, often, n + 1), axis=1, kind="stable")
+            rank = np.argsort(rank, axis=1)
+            row, column = np.nonzero((often > 0) & (rank < _LINKS))
+            columns.append((starts[column] + values[row, column]).astype(np.int32))
+            counts.append(np.bincount(row, minlength=len(values)))
+        held, begins = np.concatenate(columns), starts_of(np.concatenate(counts))
+        weights = np.sqrt(np.log(of_file / np.maximum(np.concatenate([_NO_HASH, *self.often]), 1)))
+        return sparse.csr_array((weights[held], held, begins), shape=(n, starts[-1]))
 
 
 def describe(
@@ -111,7 +139,7 @@ def describe(
         name = np.fromiter(found, np.int64, n)
     named = np.bincount(name[name >= 0], minlength=len(numbers))
     values = np.full((n, len(others)), NONE, np.int32)
-    often = np.zeros((n, len(others)), np.int32)  # how many fragments state each value
+    often: list[IntArray] = []
     hashes, counts_of = [_NO_HASH], [_NO_HASH]
     for column, attribute in enumerate(others):
         seen: dict[str, int] = {}
@@ -123,7 +151,7 @@ def describe(
         counts_of.append(by_value)
         if file is not None:
             by_value = np.maximum(by_value, file.stating[hashes[-1] % len(file.stating)])
-        often[there, column] = by_value[numbered[there]]
+        often.append(by_value)
     names = list(numbers)
     alike, parts = _alike(names, file)
     stating = _table(np.concatenate(hashes), np.concatenate(counts_of))
@@ -140,7 +168,7 @@ def describe(
         np.array([len(x) for x in names], np.float64),
         np.array([_foreign(x) for x in names], np.float64),
         np.array([any(map(str.isdigit, x)) for x in names], np.float64),
-        _rare_links(values, often, counted.fragments),
+        often,
         counted,
     )
 
@@ -206,31 +234,6 @@ def _foreign(name: str) -> float:
     return sum(c > "\u024f" for c in letters) / max(len(letters), 1)
 
 
-def _rare_links(
-    values: NDArray[np.int32], stated: NDArray[np.int32], of_file: int
-) -> WeightedPairs:
-    """Pairs of fragments that share rare values, and what these are worth in nats."""
-    from scipy import sparse  # .3 s to import
-
-    n = len(values)
-    of_file = max(of_file, n)
-    often = np.where((values >= 0) & (stated > 1) & (stated <= _MOST_STATING), stated, 0)
-    rank = np.argsort(np.argsort(np.where(often > 0, often, n + 1), axis=1, kind="stable"), axis=1)
-    row, column = np.nonzero((often > 0) & (rank < _LINKS))
-    if not len(row):
-        return _no_pairs()
-    top = int(values.max()) + 1
-    key = np.unique(column * top + values[row, column], return_inverse=True)[1]
-    weight = np.sqrt(np.log(of_file / often[row, column]))
-    held = sparse.csr_array((weight, (row, key)), shape=(n, int(key.max()) + 1))
-    shared = sparse.coo_array(held @ held.T)
-    first, second = shared.row.astype(np.int64), shared.col.astype(np.int64)
-    different = first != second
-    first, second, nats = first[different], second[different], shared.data[different]
-    order = np.lexsort((second, first))
-    return WeightedPairs(first[order], second[order], nats[order])
-
-
 def _number(value: str | None, numbers: dict[str, int]) -> int:
     return NONE if value is None else numbers.setdefault(value, len(numbers))
 
@@ -242,6 +245,8 @@ def _alike(
 
     Parts of a name are its words and its letter trigrams.
     """
+    from scipy import sparse  # .3 s to import
+
     if not names:
         return _no_pairs(), _table(_NO_HASH, _NO_HASH)
     starts, columns, documents, parts = _parts_of(names, file)
@@ -267,11 +272,12 @@ def _alike(
         cosine[part] = np.add.reduceat(products[: begins[-1]], begins[:-1])
     kept = cosine >= _LEAST_ALIKE
     pairs, cosine = pairs[kept], np.minimum(cosine[kept], 1.0)
-    # both ways round
-    keys = np.concatenate([pairs, pairs % width * width + pairs // width])
-    order = np.argsort(keys)
-    keys = keys[order]
-    return WeightedPairs(keys // width, keys % width, np.tile(cosine, 2)[order]), parts
+    first, second = pairs // width, pairs % width
+    links = sparse.csr_array(
+        (cosine, (first.astype(np.int32), second.astype(np.int32))), (width, width)
+    )
+    links = links + links.T
+    return WeightedPairs(links.indptr.astype(np.int64), links.indices, links.data), parts
 
 
 def _parts_of(
@@ -311,7 +317,7 @@ def _table(hashes: IntArray, counts: IntArray) -> NDArray[np.int32]:
 
 
 def _no_pairs() -> WeightedPairs:
-    return WeightedPairs(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    return WeightedPairs(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0))
 
 
 UNREAD = -1

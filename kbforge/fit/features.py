@@ -12,7 +12,7 @@ the trees treat as missing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -33,6 +33,7 @@ from kbforge.fit.description import (
     Prediction,
     describe,
 )
+from kbforge.numerics import spread, starts_of
 
 _LIMIT = math.log(999)  # logits beyond p = .999 are one cell: what 1 means is for the data to say
 
@@ -65,31 +66,143 @@ OF_ENTITIES = (
     *("agree", "compared", "neighbour_agrees", "neighbour_differs", "linked", "linked_share"),
 )
 _ALIKE = 0.5  # cosine from which two names are called alike
+AT_ONCE = 1 << 15  # entities whose features are held at one time
 
 
-def entity_columns(facts: Descriptions, entities: ReportedEntities) -> Columns:
-    """The columns `OF_ENTITIES`, each of shape [entities]."""
-    sizes, k = entities.lengths, len(entities)
-    of = np.zeros(len(facts), np.int64)  # [n] number of each fragment's cluster
-    of[entities.members] = entities.of_members
-    there = facts.name >= 0
-    names = _Counts(of[there], facts.name[there], max(len(facts.named), 1))
-    # nats of rare values that the best fragment outside shares with one inside
-    inner, outer = of[facts.linked.first], of[facts.linked.second]
-    outside = inner != outer
-    linked = _largest(inner[outside], facts.linked.strength[outside], np.zeros(k))
-    stating = np.bincount(of, weights=facts.attributes, minlength=k)
-    return {
-        "fragments": np.log(sizes),
-        "subproblem": np.log(entities.size),
-        # entities of the point estimate in the same subproblem
-        "rivals": np.log(np.bincount(entities.subproblem)[entities.subproblem]),
-        **_names_of(facts, names, sizes),
-        "attributes": stating / sizes,
-        **_values_of(facts, of, _neighbours(facts, names, k)),
-        "linked": linked,
-        "linked_share": linked / np.log(max(facts.counted.fragments, len(facts)) + 1.0),
-    }
+class EntityColumns:
+    """The columns `OF_ENTITIES`, of some of the entities at a time.
+
+    What entities tell of each other is kept for all of them, in a few bytes each: the two that hold
+    most of each name, and the most common value of each attribute.
+    """
+
+    def __init__(
+        self, facts: Descriptions, entities: ReportedEntities, wanted: Collection[str] = OF_ENTITIES
+    ) -> None:
+        self._facts, self._entities = facts, entities
+        self._starts = starts_of(entities.lengths)
+        self._rivals = np.bincount(entities.subproblem)
+        self._cluster = None  # [n] number of each fragment's
+        if not {"linked", "linked_share"}.isdisjoint(wanted):
+            self._cluster = np.zeros(len(facts), np.int64)
+            self._cluster[entities.members] = entities.of_members
+        k, names = len(entities), len(facts.named)
+        self._bearers = np.full((2, names), NONE, np.int32)  # the first ones of equals
+        self._borne = np.zeros((2, names), np.int32)  # how many of their fragments bear it
+        self._commonest = np.full(
+            (facts.values.shape[1], k + 1), NONE, np.int32
+        )  # none of the last
+        self._agreeing, self._compared = np.zeros(k), np.zeros(k, np.int8)
+        for first in range(0, k, AT_ONCE):
+            self._read(slice(first, min(first + AT_ONCE, k)))
+
+    def of(self, part: slice) -> Columns:
+        """The columns of a part, each of shape [part]."""
+        facts, sizes = self._facts, self._entities.lengths[part]
+        members, of = self._members(part)
+        names = self._names(members, of)
+        compared = self._compared[part].astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            agree = np.where(compared > 0, self._agreeing[part] / compared, np.nan)
+        linked = self._linked(members, of, part)
+        stating = np.bincount(of, weights=facts.attributes[members], minlength=len(sizes))
+        return {
+            "fragments": np.log(sizes),
+            "subproblem": np.log(self._entities.size[part]),
+            # entities of the point estimate in the same subproblem
+            "rivals": np.log(self._rivals[self._entities.subproblem[part]]),
+            **_names_of(facts, names, sizes),
+            "attributes": stating / sizes,
+            "agree": agree,
+            "compared": compared,
+            **self._beside(part, self._neighbours(names, part)),
+            "linked": linked,
+            "linked_share": linked / np.log(max(facts.counted.fragments, len(facts)) + 1.0),
+        }
+
+    def _members(self, part: slice) -> tuple[IntArray, IntArray]:
+        """The fragments of a part, and the place of the entity of each."""
+        sizes = self._entities.lengths[part]
+        begin, end = self._starts[part.start], self._starts[part.stop]
+        return self._entities.members[begin:end], np.repeat(np.arange(len(sizes)), sizes)
+
+    def _names(self, members: IntArray, of: IntArray) -> _Counts:
+        name = self._facts.name[members]
+        there = name >= 0
+        return _Counts(of[there], name[there], max(len(self._facts.named), 1))
+
+    def _read(self, part: slice) -> None:
+        """Add what the others are told of a part."""
+        members, of = self._members(part)
+        k = part.stop - part.start
+        self._bear(self._names(members, of), part.start)
+        for column, commonest in enumerate(self._commonest):
+            values = self._facts.values[members, column]
+            there = values >= 0
+            if not there.any():
+                continue
+            counts = _Counts(of[there], values[there], int(values.max()) + 1)
+            pairs = counts.count * (counts.count - 1.0)
+            same = np.bincount(counts.cluster, weights=pairs, minlength=k)
+            stating = np.bincount(of[there], minlength=k).astype(np.float64)
+            enough = stating > 1
+            # the mean probability that two fragments agree, of attributes that both state
+            self._agreeing[part][enough] += same[enough] / (stating * (stating - 1))[enough]
+            self._compared[part] += enough
+            order = np.lexsort((counts.thing, -counts.count, counts.cluster))
+            cluster, at = np.unique(counts.cluster[order], return_index=True)
+            commonest[part.start + cluster] = counts.thing[order][at]
+
+    def _bear(self, names: _Counts, first: int) -> None:
+        """Let entities from this number on be among the two that hold most of their names."""
+        order = np.lexsort((names.cluster, -names.count, names.thing))
+        name, begin = np.unique(names.thing[order], return_index=True)
+        there, counts = np.full((4, len(name)), NONE), np.zeros((4, len(name)), np.int64)
+        there[:2], counts[:2] = self._bearers[:, name], self._borne[:, name]
+        for row, has in ((2, slice(None)), (3, np.diff(begin, append=len(order)) > 1)):
+            at = order[begin[has] + row - 2]
+            there[row, has], counts[row, has] = first + names.cluster[at], names.count[at]
+        best = np.argsort(-counts, axis=0, kind="stable")[:2]
+        self._bearers[:, name] = np.take_along_axis(there, best, axis=0)
+        self._borne[:, name] = np.take_along_axis(counts, best, axis=0)
+
+    def _neighbours(self, names: _Counts, part: slice) -> IntArray:
+        """For each cluster, another with its name or the most similar name, `NONE` without any."""
+        alike, k = self._facts.alike, part.stop - part.start
+        at, place = spread(alike.starts, names.thing)
+        other = np.concatenate([names.thing, alike.second[at]])
+        cosine = np.concatenate([np.full(len(names.thing), 2.0), alike.strength[at]])
+        own = np.concatenate([names.cluster, names.cluster[place]])
+        first, second = self._bearers[:, other]
+        there = np.where(first == own + part.start, second, first)
+        known = there >= 0
+        own, there, cosine = own[known], there[known], cosine[known]
+        best = cosine == _largest(own, cosine, np.zeros(k))[own]
+        out = np.full(k, len(self._entities), np.int64)
+        np.minimum.at(out, own[best], there[best])
+        out[out == len(self._entities)] = NONE
+        return out
+
+    def _beside(self, part: slice, neighbour: IntArray) -> Columns:
+        """The agreement of the most common values of a cluster with its neighbour's."""
+        agree, differ = np.zeros((2, len(neighbour)))
+        for commonest in self._commonest:
+            own, other = commonest[part], commonest[neighbour]
+            both = (own >= 0) & (other >= 0) & (neighbour >= 0)
+            agree += both & (own == other)
+            differ += both & (own != other)
+        alone = neighbour < 0
+        agree[alone], differ[alone] = np.nan, np.nan
+        return {"neighbour_agrees": agree, "neighbour_differs": differ}
+
+    def _linked(self, members: IntArray, of: IntArray, part: slice) -> FloatArray:
+        """Nats of rare values that the best fragment outside shares with one inside."""
+        out = np.zeros(part.stop - part.start)
+        if self._cluster is None:
+            return out
+        shared = (self._facts.rare[members] @ self._facts.rare.T).tocoo()
+        outside = self._cluster[shared.col] != of[shared.row] + part.start
+        return _largest(of[shared.row[outside]], shared.data[outside], out)
 
 
 def _largest(of: IntArray, values: FloatArray | IntArray, least: FloatArray) -> FloatArray:
@@ -133,7 +246,7 @@ class _Counts:
         self._keys, self.count = np.unique(cluster * width + thing, return_counts=True)
         self.cluster, self.thing = self._keys // width, self._keys % width
 
-    def of(self, cluster: IntArray, thing: IntArray) -> IntArray:
+    def of(self, cluster: IntArray, thing: NDArray[np.signedinteger[Any]]) -> IntArray:
         """How often each item occurs in each cluster, same shape."""
         if not len(self._keys):
             return np.zeros(len(cluster), np.int64)
@@ -156,7 +269,7 @@ def _names_of(facts: Descriptions, named: _Counts, sizes: IntArray) -> Columns:
     bearing = np.bincount(cluster, weights=count, minlength=k)
     commonest = _largest(cluster, count, np.zeros(k))
     # every name of a cluster with every name that is like it
-    place, at = _links_of(facts.alike.first, name)
+    at, place = spread(facts.alike.starts, name)
     other, cosine = facts.alike.second[at], facts.alike.strength[at]
     held = named.of(cluster[place], other)
     outside, inside = facts.named[other] > held, held > 0
@@ -190,71 +303,6 @@ def _names_of(facts: Descriptions, named: _Counts, sizes: IntArray) -> Columns:
     for column in out.values():
         column[names == 0] = np.nan
     return out
-
-
-def _neighbours(facts: Descriptions, names: _Counts, k: int) -> IntArray:
-    """For each cluster, another with its name or the most similar name, `NONE` without any."""
-    # the two largest clusters of each name, so that one of them is another than one's own
-    order = np.lexsort((names.cluster, -names.count, names.thing))
-    name, cluster = names.thing[order], names.cluster[order]
-    start = np.searchsorted(name, np.arange(len(facts.named)))
-    stop = np.searchsorted(name, np.arange(len(facts.named)), side="right")
-    first = np.full(len(facts.named), NONE, np.int64)
-    second = first.copy()
-    first[stop > start] = cluster[start[stop > start]]
-    second[stop > start + 1] = cluster[start[stop > start + 1] + 1]
-    place, at = _links_of(facts.alike.first, names.thing)
-    other = np.concatenate([names.thing, facts.alike.second[at]])
-    cosine = np.concatenate([np.full(len(names.thing), 2.0), facts.alike.strength[at]])
-    own = np.concatenate([names.cluster, names.cluster[place]])
-    there = np.where(first[other] == own, second[other], first[other])
-    known = there >= 0
-    own, there, cosine = own[known], there[known], cosine[known]
-    best = cosine == _largest(own, cosine, np.zeros(k))[own]
-    out = np.full(k, k, np.int64)
-    np.minimum.at(out, own[best], there[best])
-    out[out == k] = NONE
-    return out
-
-
-def _values_of(facts: Descriptions, of: IntArray, neighbour: IntArray) -> Columns:
-    """The agreement of values inside a cluster, and of its most common values with its neighbour's.
-
-    Inside, it is the mean probability that two fragments agree, over the attributes that both
-    state.
-    """
-    k = len(neighbour)
-    total, compared, agree, differ = np.zeros((4, k))
-    for column in range(facts.values.shape[1]):
-        values = facts.values[:, column]
-        there = values >= 0
-        if not there.any():
-            continue
-        counts = _Counts(of[there], values[there], int(values.max()) + 1)
-        pairs = counts.count * (counts.count - 1.0)
-        same = np.bincount(counts.cluster, weights=pairs, minlength=k)
-        stating = np.bincount(of[there], minlength=k).astype(np.float64)
-        enough = stating > 1
-        total[enough] += same[enough] / (stating * (stating - 1))[enough]
-        compared += enough
-        order = np.lexsort((counts.thing, -counts.count, counts.cluster))
-        cluster, at = np.unique(counts.cluster[order], return_index=True)
-        commonest = np.full(k + 1, NONE, np.int64)  # the last one for no neighbour
-        commonest[cluster] = counts.thing[order][at]
-        own, other = commonest[:k], commonest[neighbour]
-        both = (own >= 0) & (other >= 0) & (neighbour >= 0)
-        agree += both & (own == other)
-        differ += both & (own != other)
-    alone = neighbour < 0
-    agree[alone], differ[alone] = np.nan, np.nan
-    with np.errstate(invalid="ignore"):
-        inside = np.where(compared > 0, total / compared, np.nan)
-    return {
-        "agree": inside,
-        "compared": compared,
-        "neighbour_agrees": agree,
-        "neighbour_differs": differ,
-    }
 
 
 PAIRS_OF_ENTITIES = (
@@ -376,17 +424,21 @@ def judged_of_entities(
 ) -> dict[str, FloatArray]:
     """The columns `JUDGED_OF_CLAIMS`; NaN for clusters that are not completely in the judge's
     sample."""
-    sizes, of, place = entities.lengths, entities.of_members, places[entities.members]
-    known = np.ones(len(sizes), bool)
-    np.logical_and.at(known, of, place >= 0)
+    starts = starts_of(entities.lengths)
+    place = places[entities.members]
+    known = np.logical_and.reduceat(place >= 0, starts[:-1]) if len(entities) else np.zeros(0, bool)
+    at, of = spread(starts, np.flatnonzero(known))
+    place, sizes = place[at], entities.lengths[known]
     exact = np.zeros((len(predicted.labels), len(sizes)))
     for number, labels in enumerate(predicted.labels):
         low, high = np.full(len(sizes), len(labels)), np.full(len(sizes), -1)
         np.minimum.at(low, of, labels[place])
         np.maximum.at(high, of, labels[place])
-        size = np.append(np.bincount(labels), 0)
-        exact[number] = (low == high) & (size[np.minimum(low, len(size) - 1)] == sizes)
-    return _votes_of(predicted, exact, known)
+        exact[number] = (low == high) & (np.bincount(labels)[low] == sizes)
+    columns = {name: np.full(len(known), np.nan) for name in JUDGED_OF_CLAIMS}
+    for name, votes in _votes_of(predicted, exact).items():
+        columns[name][known] = votes
+    return columns
 
 
 def judged_of_pairs(
@@ -396,7 +448,8 @@ def judged_of_pairs(
     first, second = places[pairs.first], places[pairs.second]
     known = (first >= 0) & (second >= 0)
     together = predicted.labels[:, first] == predicted.labels[:, second]
-    return _votes_of(predicted, together.astype(np.float64), known)
+    votes = _votes_of(predicted, together.astype(np.float64))
+    return {name: np.where(known, column, np.nan) for name, column in votes.items()}
 
 
 def judged_of_file(predicted: Prediction, votes: FloatArray) -> dict[str, float]:
@@ -406,10 +459,9 @@ def judged_of_file(predicted: Prediction, votes: FloatArray) -> dict[str, float]
     return dict(zip(JUDGED_OF_FILES, (predicted.f1, predicted.gain, mean), strict=True))
 
 
-def _votes_of(predicted: Prediction, exact: FloatArray, known: BoolArray) -> dict[str, FloatArray]:
+def _votes_of(predicted: Prediction, exact: FloatArray) -> dict[str, FloatArray]:
     found = (predicted.weights @ exact, exact.mean(axis=0))
-    columns = (np.where(known, votes, np.nan) for votes in found)
-    return dict(zip(JUDGED_OF_CLAIMS, columns, strict=True))
+    return dict(zip(JUDGED_OF_CLAIMS, found, strict=True))
 
 
 def _rows_by_cluster(odds: PairOdds, entities: ReportedEntities) -> _Counts:
@@ -468,7 +520,13 @@ PAIR_FEATURES = (REPORTED, *PAIRS_OF_PAIRS, *JUDGED_OF_CLAIMS)
 class ConfidenceFeatures:
     """A report with a confidence map's other inputs."""
 
-    def __init__(self, reported: ClusteringReport, context: FileContext) -> None:
+    def __init__(
+        self,
+        reported: ClusteringReport,
+        context: FileContext,
+        wanted: Collection[str] = OF_ENTITIES,  # others may be 0
+    ) -> None:
+        self._wanted = wanted
         self._fragments, self._entities, self._context = (
             reported.fragments,
             reported.entities,
@@ -486,9 +544,12 @@ class ConfidenceFeatures:
         counted = None if whole is None else whole.counted
         return describe(self._fragments, counted, self._stated)
 
-    def entities(self, features: tuple[str, ...]) -> FloatArray:
-        """Some columns of the entities, shape [entities, features]."""
-        return self._rows(features, self._entities.probability, self._of_entities)
+    def entities(self, features: tuple[str, ...], part: slice | None = None) -> FloatArray:
+        """Some columns of the entities, or of a part of them, shape [entities, features]."""
+        part = slice(0, len(self._entities)) if part is None else part
+        columns = self._described.of(part)
+        columns |= {name: column[part] for name, column in self._compared.items()}
+        return self._rows(features, self._entities.probability[part], columns)
 
     def pairs(self, features: tuple[str, ...], pairs: ReportedPairs) -> FloatArray:
         """Some columns of some pairs, shape [pairs, features]."""
@@ -513,8 +574,13 @@ class ConfidenceFeatures:
         return rows
 
     @cached_property
-    def _of_entities(self) -> Columns:
-        columns = entity_columns(self._facts, self._entities)
+    def _described(self) -> EntityColumns:
+        return EntityColumns(self._facts, self._entities, self._wanted)
+
+    @cached_property
+    def _compared(self) -> Columns:
+        """What the model of pairs and the judge tell of all entities."""
+        columns: Columns = {}
         if self._odds is not None:
             columns |= odds_of_entities(self._odds, self._entities)
         if self._context.predicted is not None and self._places is not None:
@@ -534,7 +600,7 @@ class ConfidenceFeatures:
         if self._odds is not None:
             whole |= odds_of_file(self._odds, self._entities)
         if self._context.predicted is not None:
-            whole |= judged_of_file(self._context.predicted, self._of_entities["votes"])
+            whole |= judged_of_file(self._context.predicted, self._compared["votes"])
         return whole
 
 

@@ -16,7 +16,7 @@ from kbforge.fit.features import (
     PAIRS_OF_ENTITIES,
     PAIRS_OF_FILES,
     PAIRS_OF_PAIRS,
-    entity_columns,
+    EntityColumns,
     judged_of_entities,
     judged_of_file,
     judged_of_pairs,
@@ -59,6 +59,10 @@ def pairs_of(*pairs):
     return ReportedPairs(first, second, np.full(k, 0.5), np.full(k, 2.0), np.arange(k))
 
 
+def entity_columns(said, entities):
+    return EntityColumns(said, entities).of(slice(0, len(entities)))
+
+
 def test_names_and_values_are_numbered():
     said = describe(people())
     assert said.name.tolist() == [0, 0, 0, 1, 2, 3]
@@ -66,7 +70,8 @@ def test_names_and_values_are_numbered():
     assert said.values.shape == (6, 2)
     assert said.attributes.tolist() == [3, 2, 3, 3, 3, 1]
     assert said.foreign.tolist() == [0, 0, 0, 1]
-    alike = zip(said.alike.first, said.alike.second, said.alike.strength, strict=True)
+    firsts = np.repeat(np.arange(4), np.diff(said.alike.starts))
+    alike = zip(firsts, said.alike.second, said.alike.strength, strict=True)
     links = {(first, second): strength for first, second, strength in alike}
     assert links.keys() == {(0, 1), (1, 0)}
     assert 0.2 < links[0, 1] < 1
@@ -97,6 +102,18 @@ def test_entities_by_hand():
     assert at["neighbour_agrees"][:3] == [0, 0, 2]
     assert at["neighbour_differs"][:3] == [2, 2, 0]
     assert np.isnan(at["neighbour_agrees"][3])
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_entities_have_the_same_features_by_parts(at_once, monkeypatch):
+    said, entities = describe(people()), entities_of((0, 1), (2,), (3,), (4,), (5,))
+    whole = entity_columns(said, entities)
+    monkeypatch.setattr("kbforge.fit.features.AT_ONCE", at_once)
+    of = EntityColumns(said, entities).of
+    parts = [of(slice(k, min(k + at_once, 5))) for k in range(0, 5, at_once)]
+    for name, column in whole.items():
+        found = np.concatenate([part[name] for part in parts])
+        np.testing.assert_array_equal(found, column, err_msg=name)
 
 
 def test_ids_labels_sources_and_the_order_are_not_read():
