@@ -17,12 +17,12 @@ is valid for the file.
 from __future__ import annotations
 
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_int64
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, pairwise
-from operator import lt
+from itertools import chain, count, pairwise
 from typing import NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
@@ -37,7 +37,7 @@ from kbforge.indexes.hashed import HashedIndex
 from kbforge.kernel import binding
 from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.models.bundle import KeptReader
-from kbforge.numerics import end_to_end, spread, starts_of
+from kbforge.numerics import end_to_end, starts_of
 from kbforge.texts import LARGEST, Places, digests_of, digests_of_bytes, nowhere
 from kbforge.texts.features import ValueFeatures, features_of_each
 from kbforge.texts.kinds import (
@@ -50,8 +50,6 @@ from kbforge.texts.kinds import (
     stated,
 )
 from kbforge.texts.statements import JoinedStatements, StatedValues, once
-
-_MOST_ORDERS = 4096  # cached orders of attributes
 
 
 class ValueKeys(NamedTuple):
@@ -91,32 +89,25 @@ class CompiledKeys:
         self._handle = kernel.kb_keys_new(most)
         self._finalizer = weakref.finalize(self, kernel.kb_keys_free, self._handle)
         # by attribute, the kernel's numbers of its values
-        self._number: dict[str, dict[tuple[str, ...], int]] = {}
+        self._numbers: defaultdict[str, dict[tuple[str, ...], int]] = defaultdict(dict)
         self._n = 0
-        # by names of attributes of a fragment, these in order
-        self._orders: dict[tuple[str, ...], list[tuple[str, dict[tuple[str, ...], int]]]] = {}
 
     def keys_of(
         self, stated: Sequence[Mapping[str, tuple[str, ...]]], more: Sequence[Sequence[int]]
     ) -> tuple[IntArray, IntArray]:
         """The position of each fragment's first key, shape [fragments + 1], and all keys, including
         `more`."""
-        orders, values = self._orders, list[int]()
-        new: dict[str, dict[tuple[str, ...], int]] = {}  # numbers of new values, by attribute
+        numbers = self._numbers
+        new: dict[str, dict[tuple[str, ...], None]] = {}
         for of_fragment in stated:
-            order = orders.get(tuple(of_fragment))
-            if order is None:
-                order = self._order(of_fragment)
-            for attribute, numbers in order:
-                said = of_fragment[attribute]
-                number = numbers.get(said)
-                if number is None:
-                    number = numbers[said] = self._n
-                    self._n += 1
-                    new.setdefault(attribute, {})[said] = number
-                values.append(number)
-        if new:
-            self._tell(new)
+            for attribute, said in of_fragment.items():
+                if said not in numbers[attribute]:
+                    new.setdefault(attribute, {})[said] = None
+        for attribute, unknown in new.items():
+            self.tell(self._keys_of_values(attribute, [*unknown]))
+            numbers[attribute].update(zip(unknown, count(self._n)))
+            self._n += len(unknown)
+        values = [numbers[attribute][of[attribute]] for of in stated for attribute in sorted(of)]
         numbered = NumberedValues(starts_of([*map(len, stated)]), np.array(values, np.int32))
         return self.composed(numbered, more)
 
@@ -130,31 +121,6 @@ class CompiledKeys:
         told = n, *said.at, *map(address, further), workers()
         found = self._kernel.kb_keys_of(self._handle, *told, byref(starts), byref(keys))
         return binding.ints(starts, n + 1), binding.ints(keys, found)
-
-    def _order(self, stated: Iterable[str]) -> list[tuple[str, dict[tuple[str, ...], int]]]:
-        """Attributes in order, with the numbers of their values."""
-        if len(self._orders) >= _MOST_ORDERS:
-            self._orders.clear()
-        attributes = tuple(stated)
-        order = [(name, self._number.setdefault(name, {})) for name in sorted(attributes)]
-        self._orders[attributes] = order
-        return order
-
-    def _tell(self, new: Mapping[str, Mapping[tuple[str, ...], int]]) -> None:
-        """Give the kernel the keys of new values, in the order of their numbers."""
-        keys = [self._keys_of_values(attribute, [*said]) for attribute, said in new.items()]
-        numbers = list(chain.from_iterable(said.values() for said in new.values()))
-        if all(map(lt, numbers, numbers[1:])):  # as those of one fragment
-            for of in keys:
-                self.tell(of)
-            return
-        order = np.argsort(numbers)
-        self.tell(
-            ValueKeys(
-                *_in_order([of.starts for of in keys], [of.singles for of in keys], order),
-                *_in_order([of.paired_starts for of in keys], [of.paired for of in keys], order),
-            )
-        )
 
     def tell(self, keys: ValueKeys) -> None:
         """Give the kernel the keys of more values."""
@@ -171,14 +137,6 @@ class CompiledKeys:
             *(len(wanted), address(wanted), most, workers(), byref(starts), byref(places)),
         )
         return binding.ints(starts, len(wanted) + 1), binding.ints(places, n)
-
-
-def _in_order(
-    starts: Sequence[IntArray], keys: Sequence[IntArray], order: IntArray
-) -> tuple[IntArray, IntArray]:
-    """Where the keys of each value begin, and all keys, in an order of the values of all parts."""
-    begins = starts_of(np.concatenate([np.diff(of) for of in starts]))
-    return starts_of(np.diff(begins)[order]), np.concatenate(keys)[spread(begins, order)[0]]
 
 
 _PAIRED: Mapping[Kind, str] = {
@@ -324,7 +282,7 @@ class Selective(HashedIndex):
             self._made = CompiledKeys(kernel_library(), self._keys_of_said, _MOST_KEYS)
         said = [fragment.properties for fragment in fragments]
         if self.attributes:
-            said = [dict(self._read(fragment)) for fragment in fragments]
+            said = [{a: v for a, v in of.items() if a in self.attributes} for of in said]
         return self._made.keys_of(said, more)
 
     def holders(
@@ -398,12 +356,6 @@ class Selective(HashedIndex):
                 if all(values):
                     keys.append(self._key("+".join(rule), "rule", "\n".join(values)))
         return keys
-
-    def _read(self, fragment: Fragment) -> list[tuple[str, tuple[str, ...]]]:
-        read = self.attributes
-        if not read:
-            return list(fragment.properties.items())
-        return [item for item in fragment.properties.items() if item[0] in read]
 
     def _key(self, attribute: str, name: str, feature: str) -> int:
         """From 0 if many fragments of the file have the value, otherwise below."""

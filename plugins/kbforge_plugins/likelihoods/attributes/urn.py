@@ -62,7 +62,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from operator import mul
 from typing import Any, TypeAlias, cast
 
@@ -324,14 +324,9 @@ def _attribute(entry: Record) -> AttributeRates:
     )
 
 
-_Attribute: TypeAlias = tuple[int, str, dict[tuple[str, ...], int]]
-"""The index and name of an attribute, and the kernel's numbers of its values."""
-
 _Told: TypeAlias = tuple[int, int, int, tuple[NDArray[Any], ...]]
 """The index of an attribute, the kernel's first new number, how many, and what it reads of them."""
 
-_MOST_ORDERS = 4096  # cached orders of attributes
-_UNKNOWN = -2
 _TOLD_AT_ONCE = 1 << 14  # values
 
 
@@ -352,39 +347,40 @@ class UrnClusters(MergingClusters):
         # by attribute, the values in the kernel's order, and their places
         self._values: list[list[int]] = [[] for _ in read_as]
         self._number: list[dict[int, int]] = [{} for _ in read_as]
-        # all attributes, and by names of attributes of a fragment, those that are read
-        names = encoder.attributes
-        self._attributes: list[_Attribute] = [(i, name, {}) for i, name in enumerate(names)]
-        self._orders: dict[tuple[str, ...], list[_Attribute]] = {}
+        self._index = {name: index for index, name in enumerate(encoder.attributes)}
+        # by attribute, the kernel's number of each stated value, -1 of a blank one
+        self._known: list[dict[tuple[str, ...], int]] = [{} for _ in read_as]
 
     def read(self, fragments: Sequence[Fragment]) -> EncodedFragments:
-        orders, starts = self._orders, [0]
-        attributes: list[int] = []
-        values: list[int] = []
-        unknown: list[tuple[int, tuple[str, ...]]] = []
+        told: list[_Told] = []
+        for index, of in enumerate(self._unknown(fragments)):
+            if not of:
+                continue
+            read = self._encoder.numbers(index, map(stated, of))
+            told += self._numbered(index, (value for value in read if value >= 0))
+            numbers = self._number[index]
+            self._known[index].update(zip(of, (numbers.get(v, -1) for v in read), strict=True))
+        index_of, known = self._index, self._known
+        records = [
+            sorted(
+                (index, number)
+                for name, raw in fragment.properties.items()
+                if (index := index_of.get(name, -1)) >= 0 and (number := known[index][raw]) >= 0
+            )
+            for fragment in fragments
+        ]
+        flat = np.array(list(chain.from_iterable(records)), np.int32).reshape(-1, 2)
+        return EncodedFragments(starts_of(list(map(len, records))), *flat.T.copy(), told)
+
+    def _unknown(self, fragments: Sequence[Fragment]) -> list[dict[tuple[str, ...], None]]:
+        """By attribute, what fragments state that was not read yet."""
+        said: list[dict[tuple[str, ...], None]] = [{} for _ in self._read_as]
         for fragment in fragments:
-            said = fragment.properties
-            order = orders.get(tuple(said))
-            if order is None:
-                order = self._order(said)
-            for index, name, numbers in order:
-                raw = said[name]
-                number = numbers.get(raw, _UNKNOWN)
-                if number == _UNKNOWN:
-                    unknown.append((index, raw))
-                attributes.append(index)
-                values.append(number)
-            starts.append(len(values))
-        told = self._number_all(unknown) if unknown else []
-        found = np.array(values, dtype=np.int32)
-        found[found == _UNKNOWN] = [self._attributes[index][2][raw] for index, raw in unknown]
-        kept = found >= 0
-        return EncodedFragments(
-            starts_of(kept)[starts],
-            np.array(attributes, dtype=np.int32)[kept],
-            found[kept],
-            told,
-        )
+            for name, raw in fragment.properties.items():
+                index = self._index.get(name)
+                if index is not None and raw not in self._known[index]:
+                    said[index][raw] = None
+        return said
 
     def read_all(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         """See `MergingClusters.read_all`; each different value is read once."""
@@ -411,12 +407,7 @@ class UrnClusters(MergingClusters):
         return EncodedFragments(starts, index_of[attribute[kept]], values[kept], None)
 
     def encode_all(self, fragments: Sequence[Fragment]) -> list[KernelRecord]:
-        said: list[dict[tuple[str, ...], None]] = [{} for _ in self._read_as]
-        for fragment in fragments:
-            for index, name, numbers in self._order(fragment.properties):
-                raw = fragment.properties[name]
-                if raw not in numbers:
-                    said[index][raw] = None
+        said = self._unknown(fragments)
         numbers_of = self._encoder.numbers
         self.meet(
             [[n for n in numbers_of(i, map(stated, of)) if n >= 0] for i, of in enumerate(said)]
@@ -441,30 +432,6 @@ class UrnClusters(MergingClusters):
         numbers.update(zip(new, count(first), strict=False))
         values += new
         return [(index, first, len(new), self._arrays_of(index, new))] if new else []
-
-    def _order(self, stated: Iterable[str]) -> list[_Attribute]:
-        """The attributes among these that are read, by index."""
-        if len(self._orders) >= _MOST_ORDERS:
-            self._orders.clear()
-        names = tuple(stated)
-        order = [one for one in self._attributes if one[1] in names]
-        self._orders[names] = order
-        return order
-
-    def _number_all(self, unknown: Sequence[tuple[int, tuple[str, ...]]]) -> list[_Told]:
-        """Number values of attributes for the kernel, -1 if they are blank; what `tell` says."""
-        told: list[_Told] = []
-        said: list[dict[tuple[str, ...], None]] = [{} for _ in self._read_as]
-        for index, raw in unknown:
-            said[index][raw] = None
-        for index, of in enumerate(said):
-            read = self._encoder.numbers(index, map(stated, of))
-            told += self._numbered(index, (value for value in read if value >= 0))
-            numbers = self._number[index]
-            self._attributes[index][2].update(
-                (raw, numbers.get(value, -1)) for raw, value in zip(of, read, strict=True)
-            )
-        return told
 
     def tell(self, encoded: EncodedFragments) -> None:
         self._tell(encoded.new)
