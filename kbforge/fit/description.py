@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -25,7 +25,7 @@ from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArra
 from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.columns import FragmentColumns, Statements, statements_of
 from kbforge.kb.entities import firsts_of, naming
-from kbforge.kernel.binding import address, kernel_library
+from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.numerics import starts_of
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class FileCounts:
 class Descriptions:
     """The names and values of n fragments, by number, with `NONE` for none."""
 
-    name: IntArray  # [n]
+    name: NDArray[np.int32]  # [n]
     named: IntArray  # [names] how many fragments bear each name
     values: NDArray[np.int32]  # [n, attributes]
     attributes: IntArray  # [n] how many attributes each fragment has, the name included
@@ -136,7 +136,7 @@ def describe(
         name = attributes.numbers(attribute, numbers, lambda text: _name((text,)))
     else:
         found = (_number(_name(parts), numbers) for parts in attributes.texts(naming_ones))
-        name = np.fromiter(found, np.int64, n)
+        name = np.fromiter(found, np.int32, n)
     named = np.bincount(name[name >= 0], minlength=len(numbers))
     values = np.full((n, len(others)), NONE, np.int32)
     often: list[IntArray] = []
@@ -152,7 +152,9 @@ def describe(
         if file is not None:
             by_value = np.maximum(by_value, file.stating[hashes[-1] % len(file.stating)])
         often.append(by_value)
+    states = np.bincount(attributes.fragment, minlength=n)
     names = list(numbers)
+    del attributes, numbers
     alike, parts = _alike(names, file)
     stating = _table(np.concatenate(hashes), np.concatenate(counts_of))
     counted = file or FileCounts(
@@ -162,7 +164,7 @@ def describe(
         name,
         named,
         values,
-        np.bincount(attributes.fragment, minlength=n),
+        states,
         alike,
         np.array([len(x.split()) for x in names], np.float64),
         np.array([len(x) for x in names], np.float64),
@@ -178,7 +180,7 @@ class _FirstValues:
     """The first value of each attribute of each fragment; arrays of shape [values]."""
 
     stated: Statements
-    fragment: IntArray  # ascending
+    fragment: NDArray[np.int32]  # ascending
     attribute: NDArray[np.int32]
     value: NDArray[np.int32]
 
@@ -188,39 +190,45 @@ class _FirstValues:
 
     def numbers(
         self, attribute: str, numbers: dict[str, int], read: Callable[[str], str | None]
-    ) -> IntArray:
+    ) -> NDArray[np.int32]:
         """The number of each fragment's text, as it is read; `NONE` without any, shape [n]."""
-        out = np.full(len(self.stated.starts) - 1, NONE, np.int64)
+        out = np.full(len(self.stated.starts) - 1, NONE, np.int32)
         if attribute not in self.stated.attributes:
             return out
         at = self.stated.attributes.index(attribute)
         own = np.flatnonzero(self.attribute == at)
         values, texts = self.value[own], self.stated.texts[at]
         distinct, first = np.unique(values, return_index=True)
-        number = np.full(len(texts), NONE, np.int64)
+        number = np.full(len(texts), NONE, np.int32)
         for value in distinct[np.argsort(first)].tolist():
             number[value] = _number(read(texts[value]), numbers)
         out[self.fragment[own]] = number[values]
         return out
 
-    def texts(self, attributes: Collection[str]) -> list[list[str]]:
+    def texts(self, attributes: Collection[str]) -> Iterator[list[str]]:
         """The texts of some attributes, by fragment."""
-        out: list[list[str]] = [[] for _ in range(len(self.stated.starts) - 1)]
         places = [at for at, name in enumerate(self.stated.attributes) if name in attributes]
-        texts = {at: list(self.stated.texts[at]) for at in places}
-        own = np.isin(self.attribute, places)
-        columns = (column[own].tolist() for column in (self.fragment, self.attribute, self.value))
-        for fragment, attribute, value in zip(*columns, strict=True):
-            out[fragment].append(texts[attribute][value])
-        return out
+        texts = {at: self.stated.texts[at] for at in places}
+        n = len(self.stated.starts) - 1
+        for begin in range(0, n, _AT_ONCE):
+            end = min(begin + _AT_ONCE, n)
+            some = slice(*np.searchsorted(self.fragment, (begin, end)))
+            own = np.isin(self.attribute[some], places)
+            columns = (column[some][own] for column in (self.fragment, self.attribute, self.value))
+            out: list[list[str]] = [[] for _ in range(begin, end)]
+            for fragment, attribute, value in zip(*(c.tolist() for c in columns), strict=True):
+                out[fragment - begin].append(texts[attribute][value])
+            yield from out
 
 
 def _attributes_of(stated: Statements) -> _FirstValues:
     """The attributes that fragments have."""
     counts = np.diff(stated.starts)
-    fragment = np.repeat(np.arange(len(counts)), counts)
-    first = firsts_of(stated)
-    return _FirstValues(stated, fragment[first], stated.attribute[first], stated.value[first])
+    fragment = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    attribute, value, first = stated.attribute, stated.value, firsts_of(stated)
+    if len(first) < len(value):
+        fragment, attribute, value = fragment[first], attribute[first], value[first]
+    return _FirstValues(stated, fragment, attribute, value)
 
 
 def _name(parts: Sequence[str]) -> str | None:
@@ -251,24 +259,29 @@ def _alike(
         return _no_pairs(), _table(_NO_HASH, _NO_HASH)
     starts, columns, documents, parts = _parts_of(names, file)
     n = len(names) if file is None else max(file.names, len(names))
-    weight = np.log1p(n / documents)[columns]
-    # of a unit tf-idf vector [names, parts]
-    lengths = np.sqrt(np.add.reduceat(weight**2, starts[:-1]))
-    weight *= np.repeat(1 / lengths, np.diff(starts))
-    kernel, width = kernel_library(), len(names)
-    vectors = width, address(starts), address(columns), address(weight)
+    rarity, width = np.log1p(n / documents), len(names)
+    scale = np.empty(width)  # of a unit tf-idf vector
+    for begin in range(0, width, _AT_ONCE):
+        places = starts[begin : begin + _AT_ONCE + 1]
+        squares = rarity[columns[places[0] : places[-1]]] ** 2
+        lengths = np.sqrt(np.add.reduceat(squares, places[:-1] - places[0]))
+        scale[begin : begin + _AT_ONCE] = 1 / lengths
+    kernel, arrays = kernel_library(), (starts, columns, rarity, scale)
+    vectors = width, *(address(array) for array in arrays)
     pairs = np.empty(width * _MOST_ALIKE, np.int64)
     most = _KEYS, _MOST_SHARING, _MOST_ALIKE
-    count = kernel.kb_names_nearest(*vectors, address(documents), *most, address(pairs))
-    pairs = np.sort(pairs[:count])
+    kernel.kb_names_nearest(*vectors, address(documents), *most, workers(), address(pairs))
+    pairs = pairs[pairs >= 0]
+    pairs.sort()
     pairs = pairs[np.diff(pairs, prepend=-1) > 0]
     sizes, cosine = np.diff(starts), np.empty(len(pairs))
     for start in range(0, len(pairs), _AT_ONCE):
         part = slice(start, start + _AT_ONCE)
-        some = pairs[part] // width, pairs[part] % width
-        begins = np.empty(len(some[0]) + 1, np.int64)
-        products = np.empty(int(np.minimum(sizes[some[0]], sizes[some[1]]).sum()))
-        kernel.kb_names_products(*vectors, len(some[0]), *map(address, (*some, begins, products)))
+        one, other = pairs[part] // width, pairs[part] % width
+        begins = np.empty(len(one) + 1, np.int64)
+        products = np.empty(int(np.minimum(sizes[one], sizes[other]).sum()))
+        asked = one, other, begins, products
+        kernel.kb_names_products(*vectors, len(one), *map(address, asked))
         cosine[part] = np.add.reduceat(products[: begins[-1]], begins[:-1])
     kept = cosine >= _LEAST_ALIKE
     pairs, cosine = pairs[kept], np.minimum(cosine[kept], 1.0)

@@ -354,8 +354,8 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_pairs_new": (c_void_p, (c_int64, *7 * (c_void_p,), c_int64, c_double)),
     "kb_pairs_rows": (c_int32, (c_void_p, c_int64, c_int64, *3 * (c_void_p,))),
     "kb_names_parts": (c_int64, (c_int64, *5 * (c_void_p,))),
-    "kb_names_nearest": (c_int64, (c_int64, *4 * (c_void_p,), *3 * (c_int64,), c_void_p)),
-    "kb_names_products": (None, (c_int64, *3 * (c_void_p,), c_int64, *4 * (c_void_p,))),
+    "kb_names_nearest": (None, (c_int64, *5 * (c_void_p,), *3 * (c_int64,), c_int32, c_void_p)),
+    "kb_names_products": (None, (c_int64, *4 * (c_void_p,), c_int64, *4 * (c_void_p,))),
     "kb_trees_new": (
         c_void_p,
         (*2 * (c_int64,), *5 * (c_void_p,), c_int64, c_void_p, c_int64, c_void_p, c_double),

@@ -265,17 +265,18 @@ std::int64_t kb_names_parts(std::int64_t n, const std::uint8_t* text, const std:
   return kbforge::number_parts({n, text, starts}, sizes, parts, hashes);
 }
 
-std::int64_t kb_names_nearest(std::int64_t n, const std::int64_t* starts,
-                              const std::int32_t* parts, const double* weights,
-                              const std::int64_t* often, std::int64_t keys, std::int64_t sharing,
-                              std::int64_t alike, std::int64_t* pairs) {
-  return kbforge::nearest_names({n, starts, parts, weights}, {often, keys, sharing, alike}, pairs);
+void kb_names_nearest(std::int64_t n, const std::int64_t* starts, const std::int32_t* parts,
+                      const double* rarity, const double* scale, const std::int64_t* often,
+                      std::int64_t keys, std::int64_t sharing, std::int64_t alike,
+                      std::int32_t workers, std::int64_t* pairs) {
+  kbforge::nearest_names({n, starts, parts, rarity, scale}, {often, keys, sharing, alike}, workers,
+                         pairs);
 }
 
 void kb_names_products(std::int64_t n, const std::int64_t* starts, const std::int32_t* parts,
-                       const double* weights, std::int64_t pairs, const std::int64_t* firsts,
-                       const std::int64_t* seconds, std::int64_t* product_starts,
-                       double* products) {
-  kbforge::shared_products({n, starts, parts, weights}, pairs, firsts, seconds, product_starts,
+                       const double* rarity, const double* scale, std::int64_t pairs,
+                       const std::int64_t* firsts, const std::int64_t* seconds,
+                       std::int64_t* product_starts, double* products) {
+  kbforge::shared_products({n, starts, parts, rarity, scale}, pairs, firsts, seconds, product_starts,
                            products);
 }

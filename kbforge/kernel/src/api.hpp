@@ -356,12 +356,11 @@ KB_API void kb_table_free(kbforge::Table* table);
 KB_API std::int64_t kb_names_parts(std::int64_t n, const std::uint8_t* text,
                                    const std::int64_t* starts, std::int32_t* sizes,
                                    std::int32_t* parts, std::int64_t* hashes);
-KB_API std::int64_t kb_names_nearest(std::int64_t n, const std::int64_t* starts,
-                                     const std::int32_t* parts, const double* weights,
-                                     const std::int64_t* often, std::int64_t keys,
-                                     std::int64_t sharing, std::int64_t alike,
-                                     std::int64_t* pairs);
+KB_API void kb_names_nearest(std::int64_t n, const std::int64_t* starts, const std::int32_t* parts,
+                             const double* rarity, const double* scale, const std::int64_t* often,
+                             std::int64_t keys, std::int64_t sharing, std::int64_t alike,
+                             std::int32_t workers, std::int64_t* pairs);
 KB_API void kb_names_products(std::int64_t n, const std::int64_t* starts, const std::int32_t* parts,
-                              const double* weights, std::int64_t pairs,
+                              const double* rarity, const double* scale, std::int64_t pairs,
                               const std::int64_t* firsts, const std::int64_t* seconds,
                               std::int64_t* product_starts, double* products);

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <string>
 
+#include "crew.hpp"
+#include "interner.hpp"
+
 namespace kbforge {
 
 namespace {
@@ -125,80 +128,84 @@ std::int64_t number_parts(const Names& names, std::int32_t* sizes, std::int32_t*
 
 namespace {
 
-struct Lead {
-  std::int32_t part;
-  double weight;
-};
-
-// The leads of a name, by ascending part.
+// The parts that lead from a name to others, ascending.
 void lead_from(const Weighted& names, const Leads& leads, std::int64_t name,
-               std::vector<Lead>& out) {
+               std::vector<std::int32_t>& out) {
   out.clear();
   for (std::int64_t at = names.starts[name]; at < names.starts[name + 1]; ++at) {
     const std::int64_t often = leads.often[names.parts[at]];
-    if (often > 1 && often <= leads.sharing) out.push_back(Lead{names.parts[at], names.weights[at]});
+    if (often > 1 && often <= leads.sharing) out.push_back(names.parts[at]);
   }
   if (out.size() > static_cast<std::size_t>(leads.keys)) {
-    std::sort(out.begin(), out.end(), [&](const Lead& a, const Lead& b) {
-      const std::int64_t one = leads.often[a.part], other = leads.often[b.part];
-      return one != other ? one < other : a.part < b.part;
+    std::sort(out.begin(), out.end(), [&](std::int32_t a, std::int32_t b) {
+      const std::int64_t one = leads.often[a], other = leads.often[b];
+      return one != other ? one < other : a < b;
     });
     out.resize(static_cast<std::size_t>(leads.keys));
   }
-  std::sort(out.begin(), out.end(), [](const Lead& a, const Lead& b) { return a.part < b.part; });
+  std::sort(out.begin(), out.end());
 }
+
+constexpr std::int64_t kNames = 1024;  // whose nearest ones a thread looks for at one time
 
 }  // namespace
 
-std::int64_t nearest_names(const Weighted& names, const Leads& leads, std::int64_t* pairs) {
+void nearest_names(const Weighted& names, const Leads& leads, std::int64_t workers,
+                   std::int64_t* pairs) {
   // the leads of all names, and by part the names that it leads to, ascending
-  std::vector<Lead> own, all;
+  std::vector<std::int32_t> own, all;
   std::vector<std::int64_t> starts{0};
   std::int32_t parts = 0;
   for (std::int64_t name = 0; name < names.n; ++name) {
     lead_from(names, leads, name, own);
+    make_room(all, own.size());
     all.insert(all.end(), own.begin(), own.end());
     starts.push_back(static_cast<std::int64_t>(all.size()));
-    if (!own.empty()) parts = std::max(parts, own.back().part + 1);
+    if (!own.empty()) parts = std::max(parts, own.back() + 1);
   }
   std::vector<std::int64_t> begins(static_cast<std::size_t>(parts) + 1, 0);
-  for (const Lead& lead : all) ++begins[lead.part + 1];
+  for (const std::int32_t part : all) ++begins[part + 1];
   for (std::int32_t k = 0; k < parts; ++k) begins[k + 1] += begins[k];
-  struct Other {
-    std::int64_t name;
-    double weight;
-  };
-  std::vector<Other> others(all.size());
+  std::vector<std::int32_t> others(all.size());
   std::vector<std::int64_t> next(begins.begin(), begins.end() - 1);
   for (std::int64_t name = 0; name < names.n; ++name) {
     for (std::int64_t at = starts[name]; at < starts[name + 1]; ++at) {
-      others[next[all[at].part]++] = Other{name, all[at].weight};
+      others[next[all[at]]++] = static_cast<std::int32_t>(name);
     }
   }
-  std::vector<double> score(static_cast<std::size_t>(names.n), 0.0);
-  std::vector<std::int64_t> near;
-  std::int64_t count = 0;
-  for (std::int64_t name = 0; name < names.n; ++name) {
-    near.clear();
-    for (std::int64_t at = starts[name]; at < starts[name + 1]; ++at) {
-      const Lead& lead = all[at];
-      for (std::int64_t k = begins[lead.part]; k < begins[lead.part + 1]; ++k) {
-        if (others[k].name == name) continue;
-        if (score[others[k].name] == 0.0) near.push_back(others[k].name);
-        score[others[k].name] += lead.weight * others[k].weight;
+  struct Room {
+    std::vector<double> score;
+    std::vector<std::int32_t> near;
+  };
+  std::vector<Room> rooms(static_cast<std::size_t>(std::max<std::int64_t>(workers, 1)));
+  const auto look = [&](std::size_t worker, std::int64_t first, std::int64_t end) {
+    auto& [score, near] = rooms[worker];
+    score.resize(static_cast<std::size_t>(names.n), 0.0);
+    for (std::int64_t name = first; name < end; ++name) {
+      near.clear();
+      for (std::int64_t at = starts[name]; at < starts[name + 1]; ++at) {
+        const std::int32_t part = all[at];
+        const double weight = names.weight(name, part);
+        for (std::int64_t k = begins[part]; k < begins[part + 1]; ++k) {
+          if (others[k] == name) continue;
+          if (score[others[k]] == 0.0) near.push_back(others[k]);
+          score[others[k]] += weight * names.weight(others[k], part);
+        }
       }
+      const std::size_t kept = std::min(near.size(), static_cast<std::size_t>(leads.alike));
+      std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(kept), near.end(),
+                        [&](std::int32_t a, std::int32_t b) {
+                          return score[a] != score[b] ? score[a] > score[b] : a < b;
+                        });
+      std::int64_t* const out = pairs + name * leads.alike;
+      std::fill(out, out + leads.alike, -1);
+      for (std::size_t k = 0; k < kept; ++k) {
+        out[k] = std::min<std::int64_t>(name, near[k]) * names.n + std::max<std::int64_t>(name, near[k]);
+      }
+      for (const std::int32_t other : near) score[other] = 0.0;
     }
-    const std::size_t kept = std::min(near.size(), static_cast<std::size_t>(leads.alike));
-    std::partial_sort(near.begin(), near.begin() + kept, near.end(),
-                      [&](std::int64_t a, std::int64_t b) {
-                        return score[a] != score[b] ? score[a] > score[b] : a < b;
-                      });
-    for (std::size_t k = 0; k < kept; ++k) {
-      pairs[count++] = std::min(name, near[k]) * names.n + std::max(name, near[k]);
-    }
-    for (const std::int64_t other : near) score[other] = 0.0;
-  }
-  return count;
+  };
+  share_parts(names.n, kNames, workers, look);
 }
 
 void shared_products(const Weighted& names, std::int64_t pairs, const std::int64_t* firsts,
@@ -215,7 +222,9 @@ void shared_products(const Weighted& names, std::int64_t pairs, const std::int64
       } else if (names.parts[b] < names.parts[a]) {
         ++b;
       } else {
-        products[n++] = names.weights[a++] * names.weights[b++];
+        const std::int32_t part = names.parts[a++];
+        ++b;
+        products[n++] = names.weight(firsts[pair], part) * names.weight(seconds[pair], part);
       }
     }
   }

@@ -26,7 +26,10 @@ struct Weighted {
   std::int64_t n;
   const std::int64_t* starts;  // [n + 1]
   const std::int32_t* parts;   // ascending within a name
-  const double* weights;
+  const double* rarity;        // by part
+  const double* scale;         // by name
+
+  double weight(std::int64_t name, std::int32_t part) const { return rarity[part] * scale[name]; }
 };
 
 // What leads from a name to others: its `keys` rarest parts, of those that 2 to `sharing` names have.
@@ -36,9 +39,9 @@ struct Leads {
 };
 
 // For each name the `alike` names with the largest products over common leads, the first ones of
-// equals: as pairs, low * n + high, of which some may come twice. There is room for n * alike. How
-// many.
-std::int64_t nearest_names(const Weighted& names, const Leads& leads, std::int64_t* pairs);
+// equals: as pairs, low * n + high, of which some may come twice, and -1 where it has fewer; shape
+// [n, alike].
+void nearest_names(const Weighted& names, const Leads& leads, std::int64_t workers, std::int64_t* pairs);
 
 // The products of the weights of the common parts of pairs of names, by ascending part: where each
 // pair's begin, shape [pairs + 1], and all. There is room for as many as the smaller name has parts.
