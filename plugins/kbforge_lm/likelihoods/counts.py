@@ -26,7 +26,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from kbforge.contracts import Fragment, unread_marginal
 from kbforge.contracts.likelihood import FloatArray, IntArray
@@ -37,6 +36,7 @@ from kbforge.kernel.binding import (
     address,
     kernel_library,
 )
+from kbforge.kernel.special import gammaln
 from kbforge.numerics import capacity_for, grown
 
 _GRID = 2.0**34
