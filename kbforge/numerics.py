@@ -18,12 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import Cluster, FloatArray, IntArray
-from kbforge.errors import LikelihoodError
 
 GRID = 2.0**34
 """Grid units per nat."""
-MOST_NATS = 2.0**29
-"""This many nats are 2^63 units, which 64 bits cannot hold."""
 PRODUCT = 512
 """Maximum number of factors of a product that cannot overflow."""
 _LOG_2 = math.log(2.0)
@@ -33,22 +30,6 @@ _LEAST = 64
 def on_grid(values: FloatArray) -> FloatArray:
     """The nearest multiples of 2^-34 nats; -inf, +inf and NaN are kept."""
     return np.asarray(np.rint(values * GRID) / GRID)
-
-
-def in_units(values: FloatArray) -> IntArray:
-    """Numbers of the grid as integers of units below 2^63; sums of these are exact.
-
-    Raises:
-        LikelihoodError: one is not finite, or beyond `MOST_NATS`.
-
-    """
-    inside = np.abs(values) < MOST_NATS
-    if not inside.all():
-        raise LikelihoodError(
-            f"the log probability of a cluster is {values[~inside][0]:.4g} nats; expected one "
-            f"between -{MOST_NATS:.2g} and {MOST_NATS:.2g}"
-        )
-    return (values * GRID).astype(np.int64)
 
 
 def normalised(values: FloatArray) -> FloatArray:

@@ -6,7 +6,7 @@ import math
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from ctypes import CDLL, POINTER, byref, c_double, c_int64, memmove
-from itertools import chain, islice
+from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
@@ -28,7 +28,7 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
 from kbforge.kernel.binding import NOT_TOLD, EncodedFragments, KernelClusters, address
-from kbforge.numerics import end_to_end, on_grid, starts_of
+from kbforge.numerics import end_to_end, on_grid, spread, starts_of
 
 _FIRST_SIZES = 1024
 
@@ -383,37 +383,19 @@ class CompiledRun:
     def pages(self, names: IntArray) -> list[SubproblemData]:
         """Subproblems as plain data."""
         out = self._copied(names)
-        clusters = binding.ints(out.clusters, len(names))
-        particles = binding.ints(out.particles, len(names))
-        slots, lengths = (
-            binding.ints(out.slots, out.n_slots),
-            binding.ints(out.lengths, out.n_slots),
+        clusters = starts_of(binding.ints(out.clusters, len(names)))
+        particles = starts_of(binding.ints(out.particles, len(names)))
+        lengths, rows = binding.ints(out.lengths, out.n_slots), binding.ints(out.rows, out.n_rows)
+        columns = (
+            _parted(binding.ints(out.slots, out.n_slots), clusters),
+            _parted(lengths, clusters),
+            _parted(binding.ints(out.members, out.n_members), starts_of(lengths)[clusters]),
+            _parted(binding.floats(out.scores, out.n_slots), clusters),
+            _parted(rows, particles),
+            _parted(binding.ints(out.cells, out.n_cells), starts_of(rows)[particles]),
+            _parted(binding.floats(out.weights, out.n_rows), particles),
         )
-        members, scores = (
-            binding.ints(out.members, out.n_members),
-            binding.floats(out.scores, out.n_slots),
-        )
-        rows, weights = binding.ints(out.rows, out.n_rows), binding.floats(out.weights, out.n_rows)
-        cells = binding.ints(out.cells, out.n_cells)
-        of_cluster, of_row = starts_of(clusters), starts_of(particles)
-        of_member, of_cell = starts_of(lengths)[of_cluster], starts_of(rows)[of_row]
-        made = []
-        for k, name in enumerate(names.tolist()):
-            held = slice(of_cluster[k], of_cluster[k + 1])
-            row = slice(of_row[k], of_row[k + 1])
-            made.append(
-                SubproblemData(
-                    name=name,
-                    slots=slots[held],
-                    lengths=lengths[held],
-                    members=members[of_member[k] : of_member[k + 1]],
-                    scores=scores[held],
-                    rows=rows[row],
-                    cells=cells[of_cell[k] : of_cell[k + 1]],
-                    weights=weights[row],
-                )
-            )
-        return made
+        return [SubproblemData(*page) for page in zip(names.tolist(), *columns, strict=True)]
 
     def page(self, name: int) -> SubproblemData:
         """One subproblem as plain data."""
@@ -498,11 +480,9 @@ class CompiledRun:
     def put_postings(self, postings: Mapping[int, KeyFamilies], changes: bool) -> None:
         """Set the families of keys; `changes` if they differed before."""
         keys = np.fromiter(postings, dtype=np.int64, count=len(postings))
-        counts = np.array([len(one.families) for one in postings.values()], dtype=np.int64)
-        all_of_them = chain.from_iterable(one.families for one in postings.values())
-        families = np.fromiter(all_of_them, dtype=np.int64, count=int(counts.sum()))
+        starts, families = end_to_end([one.families for one in postings.values()])
         closed = np.array([one.closed for one in postings.values()], dtype=np.uint8)
-        columns: tuple[NDArray[Any], ...] = keys, counts, families, closed
+        columns: tuple[NDArray[Any], ...] = keys, np.diff(starts), families, closed
         self._kernel.kb_put_led(self.handle, len(keys), *map(address, columns), changes)
 
     # -- subproblems that come and go ---------------------------------------------------------
@@ -578,14 +558,16 @@ def _refusal(outcome: int, predictive: float, alone: float) -> Refusal:
     return LikelihoodError(_REFUSALS[outcome].format(predictive=predictive, alone=alone))
 
 
+def _parted(column: NDArray[Any], starts: IntArray) -> list[NDArray[Any]]:
+    """The parts of a column, which begin at these places; the last place is the end."""
+    return [column[begin:end] for begin, end in pairwise(starts.tolist())]
+
+
 def clusters_in(out: binding.CPages) -> list[Cluster]:
     """The kernel's copies of clusters, by fragments' numbers."""
     members = out.members[: out.n_members]
-    clusters, at = list[Cluster](), 0
-    for length in out.lengths[: out.n_slots]:
-        clusters.append(tuple(members[at : at + length]))
-        at += length
-    return clusters
+    ends = pairwise(accumulate(out.lengths[: out.n_slots], initial=0))
+    return [tuple(members[begin:end]) for begin, end in ends]
 
 
 def _small(number: int) -> int:
@@ -611,8 +593,5 @@ def _led(out: binding.CKeyFamilies) -> dict[int, KeyFamilies]:
 
 def _heaviest(clusters: IntArray, particles: IntArray, rows: IntArray, cells: IntArray) -> IntArray:
     """Which of all clusters the heaviest particles hold; the arguments are those of `Pages`."""
-    first = starts_of(particles)[:-1]
-    lengths, begin = rows[first], starts_of(rows)[first]
-    ends = np.cumsum(lengths)
-    at = np.arange(int(lengths.sum())) + np.repeat(begin - ends + lengths, lengths)
-    return cells[at] + np.repeat(starts_of(clusters)[:-1], lengths)
+    at, subproblem = spread(starts_of(rows), starts_of(particles)[:-1])
+    return cells[at] + starts_of(clusters)[subproblem]

@@ -104,36 +104,25 @@ class SmcSession:
 
     @property
     def n_fragments(self) -> int:
-        """The number of fragments."""
         return self._state.n_fragments
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
-        """The current fragments, in order of arrival."""
         self._state.have_all()
         return tuple(x for _, x in self._state.here())
 
     @property
     def constraints(self) -> Constraints:
-        """The constraints in force."""
         return self._state.bindings.constraints
 
     def number(self, id: str) -> int:
-        """The number of a fragment.
-
-        Raises:
-            UsageError: there is none with that id, or there are several.
-
-        """
         return self._state.number(id)
 
     def subproblem(self, name: int) -> Subproblem:
-        """One subproblem, its fragments by their numbers."""
         self._require(name)
         return self._state.run.page(name).subproblem()
 
     def clusters(self, name: int) -> tuple[Cluster, ...]:
-        """The heaviest particle of one subproblem, its fragments by their numbers."""
         found = self._state.run.heaviest(name)
         if found is None:
             self._require(name)
@@ -149,7 +138,6 @@ class SmcSession:
             raise KeyError(name)
 
     def posterior(self) -> Posterior:
-        """The posterior over the current fragments."""
         state, places = self._state, None
         state.have_all()
         if state.n_fragments < len(state.held):
@@ -159,7 +147,6 @@ class SmcSession:
         return state.run.posterior(places, state.n_fragments, evaluations, in_vain)
 
     def touched(self) -> SubproblemChanges:
-        """The subproblems changed since the last call, or since the opening."""
         changed, gone = self._state.changed, self._state.gone
         out = SubproblemChanges(tuple(sorted(changed)), tuple(sorted(gone)))
         changed.clear()
@@ -167,7 +154,6 @@ class SmcSession:
         return out
 
     def snapshot(self) -> Snapshot:
-        """The session as plain data."""
         state, run = self._state, self._state.run
         fragments = self.fragments
         state.have_keys()
@@ -176,7 +162,6 @@ class SmcSession:
         return Snapshot(fragments, state.totals(), tuple(run.pages(run.names())), postings, scores)
 
     def checkpoint(self) -> Checkpoint:
-        """What changed since the last checkpoint."""
         state, run, since = self._state, self._state.run, self._state.since
         if since is None:
             there, gone = run.names().tolist(), list[int]()
@@ -206,11 +191,9 @@ class SmcSession:
         return coming
 
     def foresee(self, fragments: Sequence[Fragment]) -> None:
-        """Announce the fragments to be added next."""
         self._ahead.foresee(fragments)
 
     def add(self, fragments: Sequence[Fragment]) -> list[StepResult]:
-        """Add fragments one by one."""
         if fragments and not self._ahead.expects(fragments[0]):
             self._ahead.foresee(fragments)
         state, compiled = self._state, self._state.table.compiled
@@ -220,7 +203,6 @@ class SmcSession:
         return self._add_together(fragments, compiled)
 
     def adding(self, fragments: Iterable[Fragment]) -> Iterator[StepResult]:
-        """Add fragments, each when its result is requested."""
         given, state, batch = list(fragments), self._state, None
         for at, x in enumerate(given):
             self._ahead.before(x)
@@ -355,7 +337,6 @@ class SmcSession:
     # -- other changes ------------------------------------------------------------------------
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove fragments, all of them or, if an error is raised, none."""
         self._state.have_ids(ids)
         removed = dict.fromkeys(map(self.number, ids))
         if removed:
@@ -367,28 +348,24 @@ class SmcSession:
         ids: Sequence[str] | None = None,
         after_step: Callable[[], None] | None = None,
     ) -> Revision:
-        """Improve the grouping."""
         if ids is None:
             self._state.have_all()
         anchors = None if ids is None else [self.number(id) for id in ids]
         return revised(self._state, passes, anchors, after_step or (lambda: None))
 
     def bridge(self, id: str) -> float:
-        """Merge clusters that a new fragment fits."""
         state = self._state
         if state.last is not None and state.fragment(state.last[0]).id == id:
             return bridged(state, state.last[0])
         return bridged(state, self.number(id))
 
     def constrain(self, decisions: Sequence[Decision]) -> None:
-        """Add decisions."""
         if decisions:
             known = self.constraints
             more = replace(known, decisions=(*known.decisions, *decisions))
             enforce(self._state, more, decisions)
 
     def lift(self, decisions: Sequence[Decision]) -> None:
-        """Withdraw decisions."""
         left = list(self.constraints.decisions)
         for decision in decisions:
             if decision not in left:
@@ -416,7 +393,6 @@ class SequentialMonteCarlo(OnlineClusterer):
         snapshot: Snapshot | None = None,
         pages: Pages | None = None,
     ) -> Session:
-        """See `kbforge.contracts.clusterer`."""
         return SmcSession(spec, self._rules, rng, snapshot, pages)
 
     def finishes_with(self, spec: ModelSpec) -> bool:

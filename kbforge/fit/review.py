@@ -165,7 +165,6 @@ class FileReview(Review[CandidatePair]):
         return self._judgement.answered(self._answers)
 
     def question(self) -> Evidence[CandidatePair] | None:
-        """The next question; None if there are no more."""
         pair = self._queue.next()
         if pair is None:
             return None
@@ -260,7 +259,6 @@ class PosteriorReview(Review[PairQuestion]):
         self._queue.update(map(self._subproblem, touched.changed))
 
     def question(self) -> Evidence[PairQuestion] | None:
-        """The next question; None if there are no more."""
         question = self._queue.next()
         if question is None:
             return None

@@ -38,13 +38,11 @@ class HashedIndex(CandidateIndex):
     """The options that keys depend on."""
 
     def like(self, other: CandidateIndex) -> bool:
-        """See `kbforge.contracts.index`."""
         return type(other) is type(self) and all(
             getattr(self, name) == getattr(other, name) for name in self.options
         )
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
-        """See `kbforge.contracts.index`."""
         found: list[int] = self.keys_of((fragment,))[1].tolist()
         return found
 

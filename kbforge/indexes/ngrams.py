@@ -108,14 +108,12 @@ class Ngrams(HashedIndex):
         return LearnedState({}, {"grams": self._grams, "counts": self._counts})
 
     def load(self, kept: LearnedState) -> None:
-        """See `kbforge.contracts.index`."""
         read = KeptReader(kept, "index ngrams")
         read.only()
         grams = read.array("grams", np.uint64, ascending=True)
         self._use(grams, read.array("counts", np.int64, len(grams), least=1))
 
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
-        """See `kbforge.contracts.index`."""
         values = Values(fragments, self.attributes)
         keys = combined(self._keys_of(values.said), values.of_fragment)
         keys = first_of_each(distinct(keys), _MOST_KEYS)

@@ -151,7 +151,6 @@ class Projection(HashedIndex):
         return LearnedState({}, {**found, "widths": self._widths, "rows": self._rows})
 
     def load(self, kept: LearnedState) -> None:
-        """See `kbforge.contracts.index`."""
         read = KeptReader(kept, "index projection")
         read.only()
         mean = read.array("mean", np.float64, least=-LARGEST, most=LARGEST)

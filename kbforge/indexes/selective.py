@@ -253,7 +253,6 @@ class Selective(HashedIndex):
         return LearnedState({"kinds": kinds}, {"common": self._common.digests})
 
     def load(self, kept: LearnedState) -> None:
-        """See `kbforge.contracts.index`."""
         read = KeptReader(kept, "index selective")
         kinds = read.only("kinds").table("kinds")
         common = read.array("common", np.int64, least=0, most=LARGEST, ascending=True)

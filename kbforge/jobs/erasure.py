@@ -51,7 +51,7 @@ def finish_erasing(store: Store) -> None:
         gone, source = set(pending["ids"]), pending["source"]
         rest = {**pending, "ids": None, "source": None}
         if store.n_fragments:
-            from kbforge.jobs.learn import learn  # .3 s to import, and few erase
+            from kbforge.jobs.refit import learn  # .3 s to import, and few erase
 
             run = begin(store, ERASES, "", time.perf_counter())
             learned = learn(store)

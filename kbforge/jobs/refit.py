@@ -1,21 +1,53 @@
 """`kbforge refit`: learns a store's models again, or searches for better groupings.
 
-No source is read. Decisions count as answers when likelihood or alpha are chosen from the file.
+No source is read. When models learn again, the particles keep their groupings, and each gets its
+target density under the new models; the index uses its new keys. Decisions count as answers when
+likelihood or alpha are chosen from the file.
 """
 
 from __future__ import annotations
 
+import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
-from kbforge.contracts import Interrupted, Revision
-from kbforge.errors import counted
-from kbforge.jobs.learn import OnWeighed, learn
-from kbforge.jobs.models import chosen
+import numpy as np
+from scipy.special import logsumexp
+
+from kbforge.clustering.rules import DirichletProcess
+from kbforge.clustering.scoring import without_model
+from kbforge.contracts import (
+    CandidateIndex,
+    Checkpoint,
+    Cluster,
+    FloatArray,
+    Fragment,
+    Interrupted,
+    KeyFamilies,
+    Likelihood,
+    Revision,
+    Session,
+    SubproblemChanges,
+    SubproblemData,
+)
+from kbforge.errors import LikelihoodError, counted, quoted
+from kbforge.files.answers import NumberedAnswer
+from kbforge.fit.choices import PreparedRun
+from kbforge.fit.prepare import prepare
+from kbforge.jobs.confidence import WHOLE, write_confidence
+from kbforge.jobs.models import chosen, drift_of, freeze, with_likelihood
 from kbforge.jobs.opening import EventResult, locked, opened, require_all
-from kbforge.store.writing import begin
+from kbforge.numerics import starts_of
+from kbforge.store.store import Store
+from kbforge.store.tables import insert_rows
+from kbforge.store.writing import KNOWN, ActiveRun, StoreWriter, begin
+
+OnWeighed: TypeAlias = Callable[[int, int], None]
 
 REFITS = "refit"
+_AT_ONCE = 2000  # clusters scored in one question
 
 
 def refit(path: str, on_step: OnWeighed | None = None) -> EventResult:
@@ -85,3 +117,178 @@ def revisit(
         if found is None:
             return held.result(steps=steps, complete=False)
         return held.result(steps=steps, changed=found.changed, gain=found.gain, complete=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RefittedModels:
+    """Models that have learned again, and the changes to write."""
+
+    prepared: PreparedRun
+    seed: int
+    facts: dict[str, Any]
+    kept: Mapping[str, bytes]  # by digest
+
+    def write(
+        self,
+        store: Store,
+        run: ActiveRun,
+        finished: bool,
+        on_step: OnWeighed | None = None,
+        also: Callable[[sqlite3.Connection], None] | None = None,
+    ) -> None:
+        """Reweight all particles under the new models; write this, and what `also` writes, in one
+        transaction.
+
+        Raises:
+            LikelihoodError: no particle of a subproblem is possible any more.
+
+        """
+        made = self.prepared
+        fresh = made.clusterer.open(made.spec, np.random.default_rng(self.seed))
+        weighed, known = _weighed(store, made, fresh, on_step), store.fact(KNOWN)
+        writing = StoreWriter(store.database, weighed, run, known)
+        writing.followed()
+
+        def replace_learned(rows: sqlite3.Connection) -> None:
+            rows.execute("DELETE FROM kept")
+            insert_rows(rows, "kept", self.kept.items())
+
+        writing.also(replace_learned)
+        if also is not None:
+            writing.also(also)
+        writing.write(
+            self.facts,
+            finished,
+            then=lambda rows: write_confidence(store, rows, made.confidence, made.models.index),
+        )
+
+
+def learn(store: Store) -> RefittedModels:
+    """Fit the models to all fragments of a store; nothing is written.
+
+    The likelihood stays. The old models are not read, so damaged ones can be replaced.
+    """
+    choices, likelihood, _ = chosen(store)
+    fragments = list(store.fragments())
+    place = {fragment.id: at for at, fragment in enumerate(fragments)}
+    decisions = store.pages.totals.constraints.decisions if store.has_session else ()
+    answers = [
+        NumberedAnswer(place[one.first], place[one.second], one.same, False)
+        for one in decisions
+        if one.first in place and one.second in place
+    ]
+    found = {} if store.made is None else store.made.options.get("likelihood", {})
+    prepared = prepare(fragments, with_likelihood(choices, likelihood, found), answers)
+    drift = drift_of(fragments, due=False)
+    frozen, kept = freeze(prepared, choices, fragments, drift)
+    facts = {"frozen": frozen["frozen"], "drift": drift.to_json(), "last": None, WHOLE: None}
+    return RefittedModels(prepared, choices.seed, facts, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class ReweighedSession:
+    """All pages of a session under new models, and all changes to write."""
+
+    pages: Mapping[int, SubproblemData]
+    of_all: Checkpoint
+
+    def touched(self) -> SubproblemChanges:
+        return SubproblemChanges(tuple(self.pages), ())
+
+    def clusters(self, name: int) -> Sequence[Cluster]:
+        page = self.pages[name]
+        clusters = list(page.clusters().values())
+        return [clusters[cell] for cell in page.cells[: page.rows[0]].tolist()]
+
+    def checkpoint(self) -> Checkpoint:
+        return self.of_all
+
+
+def _weighed(
+    store: Store, prepared: PreparedRun, fresh: Session, on_step: OnWeighed | None
+) -> ReweighedSession:
+    """The pages of a store under new models; a fresh session with them has their settings."""
+    totals = store.pages.totals
+    spec = without_model(prepared.spec)
+    prior = DirichletProcess.of(spec)
+    names = store.pages.names()
+    pages: dict[int, SubproblemData] = {}
+    free = totals.free.tolist()
+    families: dict[int, dict[int, bool]] = {}
+    for done, name in enumerate(names, 1):
+        old = store.pages.page(name)
+        fragments = store.pages.fragments(np.unique(old.members).tolist())
+        pages[name] = reweighed(old, fragments, spec.likelihood, prior)
+        free += sorted({*old.slots.tolist()} - {*pages[name].slots.tolist()})
+        if spec.index is not None:
+            _lead(families, spec.index, pages[name], fragments)
+        if on_step is not None:
+            on_step(done, len(names))
+    settings = fresh.checkpoint().totals.settings
+    now = replace(totals, settings=settings, free=np.array(free, dtype=np.int64))
+    # keys of before that no fragment has any more lead nowhere
+    postings = dict.fromkeys(set(store.pages.keys()) - families.keys(), KeyFamilies((), False))
+    # a key of more families of heaviest particles than the index allows is closed
+    postings |= {
+        key: KeyFamilies(tuple(sorted(found)), sum(found.values()) > spec.index.families)
+        for key, found in families.items()
+        if spec.index is not None
+    }
+    return ReweighedSession(pages, Checkpoint(now, tuple(pages.values()), (), postings))
+
+
+def reweighed(
+    page: SubproblemData,
+    fragments: Mapping[int, Fragment],
+    likelihood: Likelihood,
+    prior: DirichletProcess,
+) -> SubproblemData:
+    """A page with the scores of another likelihood, its particles weighted by their target
+    density."""
+    clusters = list(page.clusters().values())
+    sets = [[fragments[number] for number in cluster] for cluster in clusters]
+    parts = [
+        likelihood.log_marginal(sets[start : start + _AT_ONCE])
+        for start in range(0, len(sets), _AT_ONCE)
+    ]
+    scores: FloatArray = np.concatenate(parts)
+    terms = prior.log_terms(clusters, scores)
+    starts = starts_of(page.rows)
+    weights = np.add.reduceat(terms[page.cells], starts[:-1])
+    total = logsumexp(weights)
+    if not np.isfinite(total):
+        some = quoted(fragments[int(page.members[0])].id)
+        raise LikelihoodError(f'no grouping of "{some}" and its neighbours is possible any more')
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] > -np.inf]
+    cells = np.concatenate([page.cells[starts[k] : starts[k + 1]] for k in order.tolist()])
+    used, cells = np.unique(cells, return_inverse=True)
+    members = [number for cell in used.tolist() for number in clusters[cell]]
+    return SubproblemData(
+        page.name,
+        page.slots[used],
+        page.lengths[used],
+        np.array(members, dtype=np.int64),
+        scores[used],
+        page.rows[order],
+        cells.ravel(),
+        weights[order] - total,
+    )
+
+
+def _lead(
+    families: dict[int, dict[int, bool]],
+    index: CandidateIndex,
+    page: SubproblemData,
+    fragments: Mapping[int, Fragment],
+) -> None:
+    """Connect each key of a page to the families of all clusters with a fragment that has it.
+
+    `families` maps key and family to whether the family is in a heaviest particle.
+    """
+    heaviest = set(page.cells[: page.rows[0]].tolist())
+    keys = {number: index.keys(fragment) for number, fragment in fragments.items()}
+    for cell, cluster in enumerate(page.clusters().values()):
+        for key in {key for number in cluster for key in keys[number]}:
+            postings = families.setdefault(key, {})
+            postings[cluster[0]] = postings.get(cluster[0], False) or cell in heaviest

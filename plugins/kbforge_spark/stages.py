@@ -114,12 +114,7 @@ class Stages:
     def _scored(self, pairs: DataFrame, clusters: DataFrame, columns: str) -> DataFrame:
         """The pairs with the gain of each."""
         for name in ("other", "one"):
-            renamed = clusters.select(
-                F.col("unit").alias(name),
-                F.col("size").alias(f"size_{name}"),
-                F.col("written").alias(f"written_{name}"),
-            )
-            pairs = pairs.join(renamed, name)
+            pairs = pairs.join(_side(clusters, name), name)
         names = [one.split()[0] for one in columns.split(", ")]
         sides = [f"{what}_{name}" for name in ("one", "other") for what in ("size", "written")]
         found = pairs.select(*names, *sides)
@@ -233,18 +228,17 @@ def _shifted(x: Column, bits: int) -> Column:
     return x.bitwiseXOR(F.shiftrightunsigned(x, bits))
 
 
+def _side(clusters: DataFrame, name: str) -> DataFrame:
+    """The clusters as one side of pairs."""
+    columns = clusters.select("unit", "size", "written")
+    return columns.toDF(name, f"size_{name}", f"written_{name}")
+
+
 def _merged(clusters: DataFrame, merges: DataFrame) -> DataFrame:
     """The clusters after the merges."""
     moved = merges.select("into").union(merges.select("gone")).toDF("unit")
     rest = clusters.join(moved, "unit", "left_anti").select("unit", "size", "written")
-    into, gone = (
-        clusters.select(
-            F.col("unit").alias(name),
-            F.col("size").alias(f"size_{name}"),
-            F.col("written").alias(f"written_{name}"),
-        )
-        for name in ("into", "gone")
-    )
+    into, gone = (_side(clusters, name) for name in ("into", "gone"))
     made = merges.join(into, "into").join(gone, "gone")
     both = F.concat("written_into", "written_gone", F.lit(bytearray(TOGETHER)))
     size = F.col("size_into") + F.col("size_gone")

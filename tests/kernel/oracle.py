@@ -23,7 +23,7 @@ from kbforge.clustering.rules import FATES, DirichletProcess, InfeasibleFragment
 from kbforge.contracts import ConjugateLikelihood, Constraints, Fragment, ModelSpec, StepResult
 from kbforge.contracts.serializer import content_key
 from kbforge.errors import LikelihoodError
-from kbforge.numerics import GRID, in_units, normalised, on_grid, rounded
+from kbforge.numerics import GRID, normalised, on_grid, rounded
 
 Group: TypeAlias = tuple[int, ...]
 """A cluster: its fragments, ascending."""
@@ -332,7 +332,7 @@ class Oracle:
             mass[own] = mass.get(own, 0.0) + math.exp(weight)
         rows = list(mass)
         if self.rules.weights == "target":
-            units = [int(in_units(self._terms(row, made)).sum()) for row in rows]
+            units = [int((self._terms(row, made) * GRID).sum()) for row in rows]
             values = [(unit - max(units)) / GRID for unit in units]
         else:
             values = [rounded(math.log(m)) if m else NEVER for m in mass.values()]

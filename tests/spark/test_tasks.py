@@ -21,8 +21,7 @@ from tests.profile import examples
 
 pa = pytest.importorskip("pyarrow")
 
-from kbforge_spark.tables import SentTable  # noqa: E402
-from kbforge_spark.tasks import Blocking, nearest  # noqa: E402
+from kbforge_spark.tasks import Blocking, SentTable, nearest  # noqa: E402
 
 
 def begun(seed: int, n: int) -> Agglomeration:

@@ -350,7 +350,6 @@ class NgramLikelihood(ConjugateLikelihood):
         return self._counts.dump({"scale": self.scale, "trained": self._trained})
 
     def load(self, kept: LearnedState) -> None:
-        """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, self._called())
         fields = read.only("scale", "trained", "attributes")
         scale = fields.within("scale", 0.0, _LARGEST_SCALE)
@@ -388,7 +387,6 @@ class NgramLikelihood(ConjugateLikelihood):
         return gram_counts(fragments, self.attributes, self.order)
 
     def live_clusters(self) -> RowClusters:
-        """A new, empty table."""
         return RowClusters(self.rows)
 
 

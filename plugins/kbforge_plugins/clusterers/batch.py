@@ -84,7 +84,6 @@ class Batch(SplitSmc):
         rng: np.random.Generator,
         on_step: OnStep | None = None,
     ) -> Snapshot | None:
-        """See `OnlineClusterer.begun`."""
         if not merges(spec):
             return None
         run = self._rounds(fragments, spec)

@@ -80,11 +80,9 @@ class Names(ConjugateLikelihood):
         return self._by_name.rarity.dump()
 
     def load(self, kept: LearnedState) -> None:
-        """See `kbforge.contracts.likelihood`."""
         self._by_name.rarity = _Rarity.load(kept, self._together)
 
     def live_clusters(self) -> NameTable:
-        """A new, empty table."""
         return NameTable(self._by_name.rarity)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
@@ -190,7 +188,6 @@ class NameIndex(CandidateIndex):
         self.rarity = rarity
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
-        """See `kbforge.contracts.index`."""
         name = exact_name(fragment)
         return [self.rarity.facts(name).digest] if name else []
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
-from kbforge_plugins.likelihoods.pairs.known import KNOWN_FEATURES
+from kbforge_plugins.likelihoods.pairs.file import FEATURES, KNOWN_FEATURES, File
 
 
 def told(one: str, other: str) -> dict[str, float]:

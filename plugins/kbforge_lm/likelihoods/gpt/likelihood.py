@@ -120,13 +120,11 @@ class Gpt(Likelihood):
         return together(LearnedState(), index=self.index.dump())
 
     def load(self, kept: LearnedState) -> None:
-        """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, "likelihood gpt")
         read.only("index")
         self.index.load(read.part("index"))
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C) of every cluster, in nats, shape [len(clusters)]."""
         of_clusters = [_parts(cluster) for cluster in clusters]
         parts = [part for of_one in of_clusters for part in of_one]
         texts = [self._text(part) for part in parts]

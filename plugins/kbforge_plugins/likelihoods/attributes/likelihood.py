@@ -71,7 +71,6 @@ class AttributeModel(ConjugateLikelihood):
         self._scoring: UrnClusters | None = None
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C), nats, shape [len(clusters)]."""
         scored = self._scored
         sets = scored.encode_sets(clusters)
         unread = [sum(x.empty for x in of_one) for of_one in sets]
@@ -84,7 +83,6 @@ class AttributeModel(ConjugateLikelihood):
         return out
 
     def live_clusters(self) -> UrnClusters:
-        """A new, empty table."""
         return UrnClusters(self._encoder, self._read_as)
 
     @property
@@ -229,7 +227,6 @@ class Attributes(AttributeModel):
         return together(own, index=self.index.dump(), **parts)
 
     def load(self, kept: LearnedState) -> None:
-        """See `kbforge.contracts.likelihood`."""
         read = KeptReader(kept, _CALLED)
         names = read.fields.texts("attributes")
         parts = [f"values_{i}" for i in range(len(names))]

@@ -370,7 +370,8 @@ class UrnClusters(MergingClusters):
             for fragment in fragments
         ]
         flat = np.array(list(chain.from_iterable(records)), np.int32).reshape(-1, 2)
-        return EncodedFragments(starts_of(list(map(len, records))), *flat.T.copy(), told)
+        attributes, values = flat.T.copy()
+        return EncodedFragments(starts_of(list(map(len, records))), attributes, values, told)
 
     def _unknown(self, fragments: Sequence[Fragment]) -> list[dict[tuple[str, ...], None]]:
         """By attribute, what fragments state that was not read yet."""

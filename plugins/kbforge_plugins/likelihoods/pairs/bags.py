@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 Part: TypeAlias = dict[str, Any]
-"""The saved state of a part of a fitted model: JSON values, arrays, and parts, by name."""
+"""What `dump` gives and `load` reads of a fitted part: JSON values, arrays and parts, by name."""
 
 
 def flattened(part: Part) -> LearnedState:
@@ -312,13 +312,11 @@ class Weights:
         self._columns = {}
 
     def dump(self) -> Part:
-        """The form that `load` reads."""
         counts = self._counts.astype(np.int32)
         return {"texts": self._n, "tokens": self._tokens.dump(), "counts": counts}
 
     @classmethod
     def load(cls, kept: PartReader) -> Weights:
-        """Load the form of `dump`."""
         tokens = kept.strings("tokens")
         n = kept.whole("texts")
         counts = kept.array("counts", np.int32, len(tokens), low=1)
@@ -384,12 +382,10 @@ class Bags:
         return len(self.starts) - 1
 
     def dump(self) -> Part:
-        """The form that `load` reads."""
         return {"sizes": np.diff(self.starts).astype(np.int32), "columns": self.columns}
 
     @classmethod
     def load(cls, kept: PartReader, weights: Weights, rows: int) -> Bags:
-        """Load the form of `dump`."""
         starts = kept.starts("sizes", rows)
         if kept.length("columns") > starts[-1]:
             got = f"{kept.length('columns'):,} (version 0.1 wrote this for a token in many rows)"

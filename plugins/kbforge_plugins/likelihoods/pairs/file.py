@@ -6,16 +6,31 @@ The inputs of features are frozen when the file is read: later rows change nothi
 of an attribute is learned without labels (Fellegi and Sunter 1969): for each degree of nearness of
 two values, it is the log ratio of its frequency among mutually nearest pairs, which are mostly one
 entity, to that among random pairs. For equal values the rarity of the value replaces chance.
+
+*Lexical knowledge* about names: nicknames and legal forms, from `known.json`, which names its
+sources; abbreviations, acronyms, numbers. The kernel reads a folded name once into sets of its
+words and parts, and compares words of pairs of names; parts, legal forms and numbers are compared
+only if both names have them (`known.cpp`).
+
+The *parts* of "institute of physics, university of oslo" are its heads, before a separator, and its
+tails, after one. Separators are a comma, a bracket, a colon, a dash between spaces, and small words
+such as "of". A part is compared by its *core*: its letters, without small words and without legal
+forms at either end. A word that only one of two names has is *unexplained*, unless a word of the
+other is similar, abbreviates it or is abbreviated by it, or is its nickname, or the other's words
+make it up as an acronym.
 """
 
 from __future__ import annotations
 
+import json
 import weakref
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
+from importlib.resources import files
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -24,9 +39,8 @@ from numpy.typing import NDArray
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.models.trees import Trees
-from kbforge.numerics import at_numbers
-from kbforge_plugins.likelihoods.pairs.bags import Part, PartReader
-from kbforge_plugins.likelihoods.pairs.known import KNOWN_FEATURES, known_tables
+from kbforge.numerics import at_numbers, starts_of
+from kbforge_plugins.likelihoods.pairs.bags import Part, PartReader, Strings
 from kbforge_plugins.likelihoods.pairs.near import (
     EQUAL_FORMS,
     NEAREST,
@@ -40,6 +54,7 @@ from kbforge_plugins.likelihoods.pairs.near import (
     compared,
 )
 from kbforge_plugins.likelihoods.pairs.table import (
+    SMALL,
     Column,
     RecordTable,
     Statement,
@@ -56,6 +71,12 @@ NAME_FEATURES = (
     *("name first equal", "name last equal", "name initials met", "name initials unmet"),
     *("name acronym", "name contained", "name letters least", "name letters most"),
     *("name count least", "name count most", "name count difference"),
+)
+KNOWN_FEATURES = (
+    *("name nicknames agree", "name short forms"),
+    *("name words unexplained least", "name words unexplained most"),
+    *("name core equal", "name legal forms agree", "name acronym of part"),
+    *("name is head", "name is tail", "name part shared", "name numbers agree"),
 )
 DIGIT_FEATURES = ("digits shared", "digits unmatched least", "digits unmatched most")
 AGREEMENT_FEATURES = (
@@ -103,6 +124,30 @@ _BINS = 4
 _SMOOTHING = 2.0
 
 
+_SILENT = sorted({word for word in SMALL if len(word) > 1} | {"das", "die", "il", "las", "los"})
+"""Words that are no part of a core."""
+
+
+@lru_cache(maxsize=1)
+def known_tables() -> int:
+    """Address of the kernel's tables, which live as long as the process."""
+    text = files("kbforge_plugins.likelihoods.pairs").joinpath("known.json").read_text("utf-8")
+    told = json.loads(text)
+    long: dict[str, set[str]] = {}
+    for name, nicknames in told["nicknames"].items():
+        for one in (name, *nicknames):
+            long.setdefault(one, {one}).add(name)
+    place = {name: at for at, name in enumerate(long)}
+    starts = starts_of(list(map(len, long.values())))
+    numbers = np.array([place[name] for name in chain.from_iterable(long.values())], np.int32)
+    texts = [Strings.of(some) for some in (told["legal forms"], _SILENT, list(long))]
+    handle: int = kernel_library().kb_known_new(
+        *chain.from_iterable((len(some), *some.addresses) for some in texts),
+        *(address(starts), address(numbers)),
+    )
+    return handle
+
+
 class Worth:
     """The weight of agreement and conflict in one attribute of a file.
 
@@ -132,7 +177,6 @@ class Worth:
         )
 
     def dump(self) -> Part:
-        """The form that `load` reads."""
         return {
             "values": self._values,
             "counts": self._count.astype(np.int64),
@@ -141,7 +185,6 @@ class Worth:
 
     @classmethod
     def load(cls, kept: PartReader) -> Worth:
-        """Load the form of `dump`."""
         values = kept.array("values", np.int64, -1)
         counts = kept.array("counts", np.int64, len(values), low=1)
         told = kept.array("told", np.float64, _BINS + 1)
@@ -286,7 +329,6 @@ class File:
         return self._reader.naming
 
     def dump(self) -> Part:
-        """The form that `load` reads."""
         rows, (numbers, counts) = self.rows, self._names
         return {
             "reader": self._reader.dump(),
@@ -301,7 +343,6 @@ class File:
 
     @classmethod
     def load(cls, kept: PartReader) -> File:
-        """Load the form of `dump`."""
         reader = StatementReader.load(kept.part("reader"))
         digests = kept.array("statements", np.int64, -1, 2)
         n = len(digests)

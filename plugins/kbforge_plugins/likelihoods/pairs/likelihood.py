@@ -202,12 +202,10 @@ class Pairs(ConjugateLikelihood):
         self._scoring = None
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
-        """L(C), nats, shape [len(clusters)]."""
         scored = self._scored
         return scored.log_marginals(scored.encode_sets(clusters))[:, 0]
 
     def live_clusters(self) -> PairClusters:
-        """A new, empty table."""
         return PairClusters(self._odds)
 
     @property

@@ -229,13 +229,11 @@ class OddsLinks:
         return OddsLinks(self._starts, self.second, above, self.own)
 
     def dump(self) -> Part:
-        """The form that `load` reads."""
         sizes = np.diff(self._starts).astype(np.int32)
         return {"sizes": sizes, "second": self.second, "above": self.above, "own": self.own}
 
     @classmethod
     def load(cls, kept: PartReader, rows: int) -> OddsLinks:
-        """Load the form of `dump`."""
         starts = kept.starts("sizes", rows)
         n, most = int(starts[-1]), round((2 * MOST + MOST_SHIFT) * UNITS)
         second = kept.array("second", np.int32, n, low=0, high=rows - 1)
@@ -301,7 +299,6 @@ class Odds:
         return Odds(self.file, self._trees, links, self._link, self.bias, self.matches, shift)
 
     def dump(self) -> Part:
-        """The form that `load` reads."""
         return {
             **self.file.dump(),
             "links": self.links.dump(),
@@ -311,7 +308,6 @@ class Odds:
 
     @classmethod
     def load(cls, kept: PartReader, trees: Trees, link: str | None = None) -> Odds:
-        """Load the form of `dump`."""
         file = File.load(kept)
         links = OddsLinks.load(kept.part("links"), len(file.counts))
         most = round(MOST_SHIFT * UNITS)
@@ -457,7 +453,6 @@ class PairIndex(CandidateIndex):
         return np.packbits(self._leading)
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
-        """See `kbforge.contracts.index`."""
         row = self._odds.encode(fragment)
         rows, place = self._odds.rows_of(row)
         at = np.array([place])

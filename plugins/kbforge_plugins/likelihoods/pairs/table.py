@@ -248,7 +248,6 @@ class Column:
         )
 
     def dump(self) -> Part:
-        """The form that `load` reads."""
         return {
             "which": self.which.astype(np.int32),
             "numbers": self.numbers,
@@ -259,7 +258,6 @@ class Column:
 
     @classmethod
     def load(cls, kept: PartReader, weights: Weights, rows: int) -> Column:
-        """Load the form of `dump`."""
         numbers = kept.array("numbers", np.int64, -1)
         n = len(numbers)
         which = kept.array("which", np.int32, rows, low=0, high=n - 1).astype(np.int64)
@@ -307,7 +305,6 @@ class NameForms:
         )
 
     def dump(self) -> Part:
-        """The form that `load` reads."""
         return {
             "text": self.text.dump(),
             "bare": self.bare.dump(),
@@ -320,7 +317,6 @@ class NameForms:
 
     @classmethod
     def load(cls, kept: PartReader, weights: Mapping[str, Weights]) -> NameForms:
-        """Load the form of `dump`."""
         count = kept.array("count", np.int32, -1, low=0)
         n = len(count)
         return cls(
@@ -377,7 +373,6 @@ class RecordTable:
         )
 
     def dump(self) -> Part:
-        """The form that `load` reads."""
         return {
             "names": self.names.dump(),
             "called": np.diff(self.called).astype(np.int32),
@@ -546,7 +541,6 @@ class StatementReader:
         return reader, table
 
     def dump(self) -> Part:
-        """The form that `load` reads."""
         return {
             "naming": list(self.naming),
             "attributes": list(self.columns),
@@ -559,7 +553,6 @@ class StatementReader:
 
     @classmethod
     def load(cls, kept: PartReader) -> StatementReader:
-        """Load the form of `dump`."""
         read, kinds = kept.names("read"), kept.value("kinds")
         known = {kind: kind for kind in KINDS}
         if not isinstance(kinds, list) or len(kinds) != len(read) or not {*kinds} <= {*KINDS}:
