@@ -188,22 +188,13 @@ def quoted(value: object, limit: int = _SHOWN) -> str:
 
 @dataclass(eq=False)
 class BadRecord(KBForgeError):
-    """A record of an input that cannot be read.
+    """A record of an input that cannot be read."""
 
-    Attributes:
-        where: `file`, `file:line` or `file:row`, for the user to look up.
-        field: the attribute, column or JSON path at fault, or "".
-        expected: what a valid record has there.
-        got: what this one has, short enough to print.
-        advice: how to let the command continue, or "".
-
-    """
-
-    where: str
-    expected: str
-    got: str
-    field: str = ""
-    advice: str = ""
+    where: str  # `file`, `file:line` or `file:row`, for the user to look up
+    expected: str  # what a valid record has there
+    got: str  # what this one has, short enough to print
+    field: str = ""  # the attribute, column or JSON path at fault, or ""
+    advice: str = ""  # how to let the command continue, or ""
 
     def __str__(self) -> str:
         field = f"{quoted(self.field)}: " if self.field else ""

@@ -34,21 +34,13 @@ class Statements(NamedTuple):
     Attributes and, within each attribute, values are numbered in the order of their first
     statement. A fragment that gives several values of an attribute has one statement for each; a
     value that it repeats is stated as often.
-
-    Attributes:
-        attributes: their names, by number.
-        texts: of each attribute the texts of its values, by number.
-        starts: where the statements of each fragment begin, shape [fragments + 1].
-        attribute: number of the attribute of each statement, int32.
-        value: number of the value among those of the attribute, int32.
-
     """
 
-    attributes: list[str]
-    texts: list[Sequence[str]]
-    starts: IntArray
-    attribute: NDArray[np.int32]
-    value: NDArray[np.int32]
+    attributes: list[str]  # their names, by number
+    texts: list[Sequence[str]]  # of each attribute the texts of its values, by number
+    starts: IntArray  # where the statements of each fragment begin, shape [fragments + 1]
+    attribute: NDArray[np.int32]  # number of the attribute of each statement, int32
+    value: NDArray[np.int32]  # number of the value among those of the attribute, int32
 
 
 def statements_of(fragments: Sequence[Fragment]) -> Statements:

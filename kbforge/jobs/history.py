@@ -82,26 +82,15 @@ class Regrouping:
 
 @dataclass(frozen=True, slots=True)
 class StoreHistory:
-    """The changes of a store between two runs.
+    """The changes of a store between two runs."""
 
-    Attributes:
-        first: the earlier run; 0 is the time before any.
-        second: the later run.
-        entities: the number at the end of each run.
-        unchanged: the number of entities with the same fragments at both times.
-        kinds: the number of regroupings of each kind.
-        fragments: the number of fragments in them, of each kind.
-        regroupings: the largest of each kind, most fragments first.
-
-    """
-
-    first: int
-    second: int
-    entities: tuple[int, int]
-    unchanged: int
-    kinds: Mapping[RegroupingKind, int]
-    fragments: Mapping[RegroupingKind, int]
-    regroupings: tuple[Regrouping, ...]
+    first: int  # the earlier run; 0 is the time before any
+    second: int  # the later run
+    entities: tuple[int, int]  # the number at the end of each run
+    unchanged: int  # the number of entities with the same fragments at both times
+    kinds: Mapping[RegroupingKind, int]  # the number of regroupings of each kind
+    fragments: Mapping[RegroupingKind, int]  # the number of fragments in them, of each kind
+    regroupings: tuple[Regrouping, ...]  # the largest of each kind, most fragments first
 
     def to_json(self) -> dict[str, Any]:
         """All figures by name."""

@@ -375,28 +375,19 @@ class Tally:
 
 @dataclass(slots=True)
 class Drift:
-    """Tallies of the learned data, and of later fragments.
+    """Tallies of the learned data, and of later fragments."""
 
-    Attributes:
-        fragments: the number learned from.
-        due: those of them that were not added yet, because a store learns from a whole file before
-            it adds the first fragment.
-        came: the number added since.
-        learned: tallies by attribute.
-        since: tallies of later fragments by attribute.
-        columns: the attributes in the order of the learned file, then those of later fragments, up
-            to a maximum; empty in a store of a version before 0.3.
-        seen: a filter of the learned values, two bits each.
-
-    """
-
-    fragments: int
+    fragments: int  # the number learned from
+    # those of them that were not added yet, because a store learns from a whole file before it adds
+    # the first fragment
     due: int
-    came: int
-    learned: dict[str, Tally]
-    since: dict[str, Tally]
+    came: int  # the number added since
+    learned: dict[str, Tally]  # tallies by attribute
+    since: dict[str, Tally]  # tallies of later fragments by attribute
+    # the attributes in the order of the learned file, then those of later fragments, up to a
+    # maximum; empty in a store of a version before 0.3
     columns: dict[str, None]
-    seen: NDArray[np.uint8] = field(repr=False)
+    seen: NDArray[np.uint8] = field(repr=False)  # a filter of the learned values, two bits each
 
     def add_learned(self, fragments: Sequence[Fragment]) -> None:
         """Count added fragments, of which the first ones may be due."""

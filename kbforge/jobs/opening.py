@@ -32,20 +32,12 @@ COMMIT_FRAGMENTS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class EventResult:
-    """What a command did to a store.
+    """What a command did to a store."""
 
-    Attributes:
-        run: its number or, if nothing changed, that of the last run.
-        fragments: the number now.
-        entities: the number now.
-        told: figures of the command, by name.
-
-    """
-
-    run: int
-    fragments: int
-    entities: int
-    told: Mapping[str, Any]
+    run: int  # its number or, if nothing changed, that of the last run
+    fragments: int  # the number now
+    entities: int  # the number now
+    told: Mapping[str, Any]  # figures of the command, by name
 
     def summary(self) -> dict[str, Any]:
         """The summary of the verb's `--json`."""

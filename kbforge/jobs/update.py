@@ -50,44 +50,24 @@ OnDuplicate = Literal["error", "replace"]
 
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """The result of an update.
+    """The result of an update."""
 
-    Attributes:
-        run: its number or, if nothing was added, that of the last run.
-        added: fragments, including those that replaced others.
-        replaced: stored fragments that had different content.
-        skipped: fragments that the store had already.
-        fragments: in the store now.
-        entities: in the store now.
-        subproblems: in the store now.
-        log10_effective_particles: of the store now.
-        seconds: of the run: reading, opening, choosing, learning, clustering and writing.
-        likelihood: of the store.
-        alpha: of the store.
-        size_exponent: of the store's prior.
-        drift: of the fragments added since the models learned.
-        worth_it: whether `kbforge refit` is worth it.
-        notes: sentences for the user.
-        complete: whether all given fragments were added.
-
-    """
-
-    run: int
-    added: int
-    replaced: int
-    skipped: int
-    fragments: int
-    entities: int
-    subproblems: int
-    log10_effective_particles: float
-    seconds: float
-    likelihood: str
-    alpha: float
-    size_exponent: float
-    drift: float
-    worth_it: bool
-    notes: tuple[str, ...]
-    complete: bool
+    run: int  # its number or, if nothing was added, that of the last run
+    added: int  # fragments, including those that replaced others
+    replaced: int  # stored fragments that had different content
+    skipped: int  # fragments that the store had already
+    fragments: int  # in the store now
+    entities: int  # in the store now
+    subproblems: int  # in the store now
+    log10_effective_particles: float  # of the store now
+    seconds: float  # of the run: reading, opening, choosing, learning, clustering and writing
+    likelihood: str  # of the store
+    alpha: float  # of the store
+    size_exponent: float  # of the store's prior
+    drift: float  # of the fragments added since the models learned
+    worth_it: bool  # whether `kbforge refit` is worth it
+    notes: tuple[str, ...]  # sentences for the user
+    complete: bool  # whether all given fragments were added
 
     def summary(self) -> dict[str, Any]:
         """The summary of `kbforge cluster --into --json`."""

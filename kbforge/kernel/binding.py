@@ -528,20 +528,12 @@ _READ_AT_ONCE = 1 << 14  # fragments
 
 
 class EncodedFragments(NamedTuple):
-    """Fragments as the kernel reads them.
+    """Fragments as the kernel reads them."""
 
-    Attributes:
-        starts: where each record begins, shape [fragments + 1].
-        attributes: indexes of the attributes of a record, ascending; int32.
-        values: numbers of their values; int32.
-        new: values that the kernel does not know yet, for `KernelClusters.tell`.
-
-    """
-
-    starts: IntArray
-    attributes: NDArray[np.int32]
-    values: NDArray[np.int32]
-    new: Any
+    starts: IntArray  # where each record begins, shape [fragments + 1]
+    attributes: NDArray[np.int32]  # indexes of the attributes of a record, ascending; int32
+    values: NDArray[np.int32]  # numbers of their values; int32
+    new: Any  # values that the kernel does not know yet, for `KernelClusters.tell`
 
 
 class KernelRecord:

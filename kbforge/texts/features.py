@@ -24,18 +24,12 @@ _MOST_OF_A_TEXT = 47
 
 
 class ValueFeatures(NamedTuple):
-    """The features of several values, end to end.
+    """The features of several values, end to end."""
 
-    Attributes:
-        starts: where those of each value begin, shape [values + 1].
-        names: place of each one's name among those of the kind (`feature_names`); int32.
-        digests: of each one, with the beginning of its name.
-
-    """
-
-    starts: IntArray
+    starts: IntArray  # where those of each value begin, shape [values + 1]
+    # place of each one's name among those of the kind (`feature_names`); int32
     names: NDArray[np.int32]
-    digests: IntArray
+    digests: IntArray  # of each one, with the beginning of its name
 
 
 def characters_of(values: Sequence[str]) -> tuple[IntArray, NDArray[np.uint32]]:

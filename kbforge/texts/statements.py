@@ -62,20 +62,12 @@ def once(make: _Make[_Made], fragments: Sequence[Fragment]) -> _Made:
 
 @dataclass(frozen=True, eq=False)
 class StatedColumns(ABC):
-    """What fragments state, in the order in which each states its attributes.
+    """What fragments state, in the order in which each states its attributes."""
 
-    Attributes:
-        attributes: their names, by number.
-        starts: where the statements of each fragment begin, shape [fragments + 1].
-        attribute: number of the attribute of each statement; int32.
-        value: number of its value, which no other attribute has; int32.
-
-    """
-
-    attributes: list[str]
-    starts: IntArray
-    attribute: NDArray[np.int32]
-    value: NDArray[np.int32]
+    attributes: list[str]  # their names, by number
+    starts: IntArray  # where the statements of each fragment begin, shape [fragments + 1]
+    attribute: NDArray[np.int32]  # number of the attribute of each statement; int32
+    value: NDArray[np.int32]  # number of its value, which no other attribute has; int32
 
     @classmethod
     def of(cls, fragments: Sequence[Fragment]) -> Self:
@@ -106,16 +98,10 @@ class StatedColumns(ABC):
 
 @dataclass(frozen=True, eq=False)
 class JoinedStatements(StatedColumns):
-    """The same, where several values of an attribute are one.
+    """The same, where several values of an attribute are one."""
 
-    Attributes:
-        texts: by number of a value its text, or its texts.
-        several: how many texts the value of each statement has; int32.
-
-    """
-
-    texts: list[str | tuple[str, ...]]
-    several: NDArray[np.int32]
+    texts: list[str | tuple[str, ...]]  # by number of a value its text, or its texts
+    several: NDArray[np.int32]  # how many texts the value of each statement has; int32
 
     @classmethod
     def _of(cls, fragments: Sequence[Fragment]) -> JoinedStatements:
@@ -154,14 +140,10 @@ class JoinedStatements(StatedColumns):
 
 @dataclass(frozen=True, eq=False)
 class StatedValues(StatedColumns):
-    """The same, where values that are the same when `stated` are one.
+    """The same, where values that are the same when `stated` are one."""
 
-    Attributes:
-        values: of each attribute its values, by number counted on from attribute to attribute; ""
-            is stated by fragments that say nothing.
-
-    """
-
+    # of each attribute its values, by number counted on from attribute to attribute; "" is stated
+    # by fragments that say nothing
     values: list[list[str]]
 
     @classmethod

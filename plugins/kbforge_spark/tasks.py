@@ -47,18 +47,11 @@ class Blocking(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """What a worker needs to score merges.
+    """What a worker needs to score merges."""
 
-    Attributes:
-        name: of the run, by which a worker remembers the table.
-        table: bytes of what the table needs.
-        alpha: of the prior, as the exponent.
-
-    """
-
-    name: str
-    table: Broadcast[bytes]
-    alpha: float
+    name: str  # of the run, by which a worker remembers the table
+    table: Broadcast[bytes]  # bytes of what the table needs
+    alpha: float  # of the prior, as the exponent
     exponent: float
 
 

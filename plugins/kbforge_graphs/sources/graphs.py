@@ -52,47 +52,31 @@ _DIGITS = 16  # of a digest of a unit's text; the rest tells no two units of a g
 
 
 class GraphEntity(NamedTuple):
-    """An entity as a graph states it.
+    """An entity as a graph states it."""
 
-    Attributes:
-        key: what relations call it.
-        name: its name; of several entities of a graph, names may be equal.
-        units: the ids of the text units that it is in; none if the graph has no units.
-        properties: what else is stated of it, by attribute.
-        place: `file:row`, for errors.
-
-    """
-
-    key: str
-    name: str
+    key: str  # what relations call it
+    name: str  # its name; of several entities of a graph, names may be equal
+    # the ids of the text units that it is in; none if the graph has no units
     units: Sequence[str] = ()
     type: str = ""
     description: str = ""
-    properties: Mapping[str, Sequence[str]] = {}
-    place: str = ""
+    properties: Mapping[str, Sequence[str]] = {}  # what else is stated of it, by attribute
+    place: str = ""  # `file:row`, for errors
 
 
 class Relation(NamedTuple):
-    """A relation between the entities of two keys.
+    """A relation between the entities of two keys."""
 
-    Attributes:
-        head: key of the one end.
-        tail: key of the other end.
-        units: the ids of the text units that state it; none if the graph has no units.
-        type: its type, such as "capital of"; "" if the graph has no types.
-        place: `file:row`, for errors.
-
-    """
-
-    head: str
-    tail: str
+    head: str  # key of the one end
+    tail: str  # key of the other end
+    # the ids of the text units that state it; none if the graph has no units
     units: Sequence[str] = ()
-    type: str = ""
+    type: str = ""  # its type, such as "capital of"; "" if the graph has no types
     description: str = ""
     keywords: str = ""
     weight: float = 1.0
     id: str = ""
-    place: str = ""
+    place: str = ""  # `file:row`, for errors
 
 
 Record: TypeAlias = GraphEntity | Relation
@@ -112,14 +96,10 @@ def said(text: str) -> str:
 
 
 class GraphSource(Source):
-    """A reader of graphs; subclasses yield the records of an input.
+    """A reader of graphs; subclasses yield the records of an input."""
 
-    Attributes:
-        ends_only: whether the format states entities only as the ends of relations, so that an end
-            without its own record is not a gap.
-
-    """
-
+    # whether the format states entities only as the ends of relations, so that an end without its
+    # own record is not a gap
     ends_only: ClassVar[bool] = False
 
     def __init__(self) -> None:

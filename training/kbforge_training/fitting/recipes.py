@@ -162,34 +162,19 @@ _LARGEST_SEED = 1 << 40  # seeds of steps, of 64 bits, are made of it
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How a model is fitted.
+    """How a model is fitted."""
 
-    Attributes:
-        tokens: how many tokens a run reads, padding not counted.
-        batch_tokens: maximum tokens of a batch, padding included.
-        accumulate: batches a step.
-        learning_rate: at its peak, after the warm-up.
-        warmup: the part of the run over which the learning rate rises.
-        floor: the learning rate at the end, as a part of the peak; the way there is a cosine.
-        weight_decay: of matrices.
-        clip: largest norm of a gradient.
-        dropout: probability.
-        seed: of everything that is random.
-        optimizer: one of `OPTIMIZERS`.
-
-    """
-
-    tokens: int
-    batch_tokens: int
-    accumulate: int
-    learning_rate: float
-    warmup: float
-    floor: float
-    weight_decay: float
-    clip: float
-    dropout: float
-    seed: int
-    optimizer: str = "adamw"
+    tokens: int  # how many tokens a run reads, padding not counted
+    batch_tokens: int  # maximum tokens of a batch, padding included
+    accumulate: int  # batches a step
+    learning_rate: float  # at its peak, after the warm-up
+    warmup: float  # the part of the run over which the learning rate rises
+    floor: float  # the learning rate at the end, as a part of the peak; the way there is a cosine
+    weight_decay: float  # of matrices
+    clip: float  # largest norm of a gradient
+    dropout: float  # probability
+    seed: int  # of everything that is random
+    optimizer: str = "adamw"  # one of `OPTIMIZERS`
 
 
 def require_schedule(schedule: Schedule, where: str) -> None:

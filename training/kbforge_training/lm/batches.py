@@ -262,18 +262,11 @@ _BATCH_TOKENS = 4_096
 
 @dataclass(frozen=True, slots=True)
 class PairRule:
-    """How pairs are learned from.
+    """How pairs are learned from."""
 
-    Attributes:
-        weight: of a pair's loss, relative to a token's; 0 uses no pairs.
-        per_step: pairs a step.
-        offset: the gain, in nats, at which one entity and two are equally likely.
-
-    """
-
-    weight: float = 0.0
-    per_step: int = 32
-    offset: float = 5.0
+    weight: float = 0.0  # of a pair's loss, relative to a token's; 0 uses no pairs
+    per_step: int = 32  # pairs a step
+    offset: float = 5.0  # the gain, in nats, at which one entity and two are equally likely
 
 
 @dataclass(frozen=True, slots=True)

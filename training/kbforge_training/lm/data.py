@@ -90,20 +90,12 @@ Entity = Sequence[Fragment]
 
 @dataclass(frozen=True, slots=True)
 class SetRule:
-    """How sets are drawn.
+    """How sets are drawn."""
 
-    Attributes:
-        draws: maximum sets of an entity.
-        largest: maximum fragments of a set.
-        views: probability that a fragment of a set is replaced by partial views.
-        variants: probability that a view's name is written another way.
-
-    """
-
-    draws: int = 5
-    largest: int = 100
-    views: float = 0.0
-    variants: float = 0.0
+    draws: int = 5  # maximum sets of an entity
+    largest: int = 100  # maximum fragments of a set
+    views: float = 0.0  # probability that a fragment of a set is replaced by partial views
+    variants: float = 0.0  # probability that a view's name is written another way
 
 
 def by_entity(fragments: Iterable[Fragment]) -> tuple[list[Entity], int]:
