@@ -59,6 +59,7 @@ LEAST = -10.0
 MOST_SHARING = 60
 """A key that more units share leads nowhere, unless a unit has no other."""
 TOP = 32  # clusters that one is compared with, if the index does not say
+_AT_ONCE = 1 << 15  # units whose keys are made at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +186,23 @@ class Agglomeration:
             *(len(prior), address(prior), LEAST, doubt.nats, workers()),
         )
         self._finalizer = weakref.finalize(self, self._kernel.kb_rounds_free, self.handle)
-        firsts = np.empty(n, np.int64)
-        self._n_clusters = self._kernel.kb_rounds_units(self.handle, address(firsts))
-        self._keys = keys_of(index, Taken(fragments, self._order[firsts[: self._n_clusters]]))
+        firsts = self._firsts()
+        self._n_clusters = len(firsts)
+        for begin in range(0, self._n_clusters, _AT_ONCE):
+            starts, keys = self._keys_of(firsts[begin : begin + _AT_ONCE])
+            told = address(starts), address(keys)
+            self._kernel.kb_rounds_keys(self.handle, len(starts) - 1, *told)
         self.scored, self.in_doubt, self._resumed = 0, 0, False
         self.log_posterior, self.cut = -np.inf, 0.0
+
+    def _firsts(self) -> IntArray:
+        """The first fragment of each unit, in order."""
+        firsts = np.empty(len(self._order), np.int64)
+        return firsts[: self._kernel.kb_rounds_units(self.handle, address(firsts))]
+
+    def _keys_of(self, places: IntArray) -> tuple[IntArray, IntArray]:
+        taken = Taken(self._fragments.fragments, self._order[places])
+        return keys_of(self._index, taken)
 
     def _bounds(self, constraints: Constraints) -> _Bounds | None:
         """What keeps fragments apart, in order."""
@@ -213,11 +226,10 @@ class Agglomeration:
             LikelihoodError: a cluster's likelihood is not finite.
 
         """
-        for place, most in enumerate((MOST_SHARING, self._index.families)):
-            if place or not self._resumed:
-                self._connect(most, self._index.shared, self._index.compared or TOP)
+        for last, most in enumerate((MOST_SHARING, self._index.families)):
+            if last or not self._resumed:
+                self._connect(most, self._index.shared, self._index.compared or TOP, last)
             yield from self._merged()
-        del self._keys  # what follows needs none, and they are large
 
     def along(self, floors: Sequence[float]) -> Iterator[IntArray]:
         """Instead of `run`: compare all that share a key, and make the merges that gain most first.
@@ -226,7 +238,7 @@ class Agglomeration:
         nats than each of the `floors`, which descend to 0. Raises as `run`.
         """
         n = len(self._order)
-        self._connect(MOST_SHARING, 1, n)
+        self._connect(MOST_SHARING, 1, n, last=1)
         for floor in floors:
             self._kernel.kb_rounds_above(self.handle, floor)
             for _ in self._merged():
@@ -235,9 +247,8 @@ class Agglomeration:
             self._kernel.kb_rounds_labels(self.handle, address(labels))
             yield labels
 
-    def _connect(self, most: int, shared: int, top: int) -> None:
-        keys = map(address, self._keys)
-        self.scored += self._kernel.kb_rounds_connect(self.handle, *keys, most, shared, top)
+    def _connect(self, most: int, shared: int, top: int, last: int) -> None:
+        self.scored += self._kernel.kb_rounds_connect(self.handle, most, shared, top, last)
 
     def _merged(self) -> Iterator[int]:
         """The number of clusters after each round."""
@@ -252,14 +263,15 @@ class Agglomeration:
 
     def units(self) -> Units:
         """What rounds elsewhere need."""
-        (starts, _, values, _), (key_starts, keys) = self._arrays[0], self._keys
+        starts, _, values, _ = self._arrays[0]
         n, n_units = len(starts) - 1, self._n_clusters
         begin = np.empty(n_units + 1, np.int64)
         written = np.empty(2 * n - n_units + 2 * len(values), np.int32)
         sizes = np.empty(n_units, np.int64)
-        told = map(address, (begin, written, sizes))
+        told = address(begin), address(written), address(sizes)
         self._kernel.kb_rounds_written(self.handle, *told)
-        return Units(begin, written, key_starts, keys, sizes, self._table.sent())
+        keys = self._keys_of(self._firsts())
+        return Units(begin, written, *keys, sizes, self._table.sent())
 
     def resume(self, done: Done) -> None:
         """Go on from rounds elsewhere; `run` makes those that are left.

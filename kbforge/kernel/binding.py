@@ -204,7 +204,7 @@ class CStatedEntities(Structure):
     )
 
 
-VERSION = 19
+VERSION = 20
 """Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -278,7 +278,8 @@ _PROTOTYPES: dict[str, Prototype] = {
         c_int32,
         (c_void_p, c_int64, *2 * (c_void_p,), c_int64, *3 * (c_void_p,)),
     ),
-    "kb_rounds_connect": (c_int64, (*3 * (c_void_p,), c_int64, c_int32, c_int32)),
+    "kb_rounds_keys": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
+    "kb_rounds_connect": (c_int64, (c_void_p, c_int64, *3 * (c_int32,))),
     "kb_rounds_above": (None, (c_void_p, c_double)),
     "kb_rounds_merge": (c_int64, (c_void_p, c_void_p)),
     "kb_sharing": (c_int64, (c_int64, *2 * (c_void_p,), c_int64, *2 * (c_void_p,))),

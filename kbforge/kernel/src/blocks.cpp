@@ -9,21 +9,14 @@ namespace kbforge {
 
 namespace {
 
-constexpr std::int64_t kUnitsAtOnce = 1 << 14, kClustersAtOnce = 1 << 11;
+constexpr std::int64_t kUnitsAtOnce = 1 << 12, kClustersAtOnce = 1 << 11;
 
 std::int64_t chunks_of(std::int64_t n, std::int64_t at_once) { return (n + at_once - 1) / at_once; }
 
 }  // namespace
 
-Blocks::Blocks(const Keyed& units, std::int64_t most, Crew& crew) {
-  deal_out(units, crew);
-  sort_parts(crew);
-  form_blocks(units.n, most);
-  std::vector<Holder>().swap(holders_);
-}
-
 // Lay out who holds which key by parts of the keys, each in the order of the units.
-void Blocks::deal_out(const Keyed& units, Crew& crew) {
+void Postings::add(const Keyed& units, Crew& crew) {
   const std::int64_t chunks = chunks_of(units.n, kUnitsAtOnce);
   std::vector<std::int64_t> at(chunks * kParts, 0);
   const auto each = [&](std::size_t chunk, const auto& task) {
@@ -31,94 +24,117 @@ void Blocks::deal_out(const Keyed& units, Crew& crew) {
     for (std::int64_t unit = chunk * kUnitsAtOnce; unit < end; ++unit) {
       for (std::int64_t k = units.key_start[unit]; k < units.key_start[unit + 1]; ++k) {
         const std::uint64_t key = mixed(static_cast<std::uint64_t>(units.keys[k]));
-        task(at[chunk * kParts + (key >> 56)], static_cast<std::uint32_t>(key >> 24), unit);
+        task(at[chunk * kParts + (key >> 56)], static_cast<std::uint32_t>(key >> 24), n_ + unit);
       }
     }
   };
   crew.share(chunks, 1, [&](std::size_t, std::size_t chunk) {
     each(chunk, [](std::int64_t& place, std::uint32_t, std::int64_t) { ++place; });
   });
-  begins_.assign(kParts + 1, 0);
+  added_.emplace_back();
+  Added& added = added_.back();
+  added.begins.assign(kParts + 1, 0);
   for (std::size_t part = 0; part < kParts; ++part) {
-    begins_[part + 1] = begins_[part];
+    added.begins[part + 1] = added.begins[part];
     for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
       const std::int64_t here = at[chunk * kParts + part];
-      at[chunk * kParts + part] = begins_[part + 1];
-      begins_[part + 1] += here;
+      at[chunk * kParts + part] = added.begins[part + 1];
+      added.begins[part + 1] += here;
     }
   }
-  holders_.resize(begins_[kParts]);
+  added.holders.resize(added.begins[kParts]);
   crew.share(chunks, 1, [&](std::size_t, std::size_t chunk) {
     each(chunk, [&](std::int64_t& place, std::uint32_t key, std::int64_t unit) {
-      holders_[place++] = {key, units.cluster[unit]};
+      added.holders[place++] = {key, static_cast<std::int32_t>(unit)};
     });
   });
+  n_ += units.n;
 }
 
-void Blocks::sort_parts(Crew& crew) {
-  ends_.resize(kParts);
+// Leave of each part the units of every key.
+void Postings::gather(Crew& crew) {
+  parts_.resize(kParts);
   crew.share(kParts, 1, [&](std::size_t, std::size_t part) {
-    const auto begin = holders_.begin() + begins_[part], end = holders_.begin() + begins_[part + 1];
-    std::sort(begin, end);
-    ends_[part] = std::unique(begin, end) - holders_.begin();
+    std::vector<Holder> holders;
+    for (const Added& added : added_) {
+      const auto from = added.holders.begin();
+      holders.insert(holders.end(), from + added.begins[part], from + added.begins[part + 1]);
+    }
+    std::sort(holders.begin(), holders.end());
+    const auto each = [&](const auto& task) {
+      for (auto begin = holders.begin(); begin != holders.end();) {
+        auto end = begin;
+        while (end != holders.end() && end->key == begin->key) ++end;
+        if (end - begin > 1) task(begin, end);
+        begin = end;
+      }
+    };
+    std::size_t keys = 0, held = 0;
+    each([&](auto begin, auto end) {
+      ++keys;
+      held += end - begin;
+    });
+    Part& out = parts_[part];
+    out.sizes.reserve(keys);
+    out.clusters.reserve(held);
+    each([&](auto begin, auto end) {
+      out.sizes.push_back(static_cast<std::uint32_t>(end - begin));
+      for (; begin != end; ++begin) out.clusters.push_back(begin->unit);
+    });
   });
+  std::vector<Added>().swap(added_);
 }
 
-// task(begin, end) of the holders of each key that several have.
-template <typename Task>
-void Blocks::each_key(std::size_t part, const Task& task) const {
-  const Holder* const end = holders_.data() + ends_[part];
-  for (const Holder* begin = holders_.data() + begins_[part]; begin != end;) {
-    const Holder* last = begin;
-    while (last != end && last->key == begin->key) ++last;
-    if (last - begin > 1) task(begin, last);
-    begin = last;
-  }
+void Postings::put_together(const std::vector<std::int32_t>& cluster, Crew& crew) {
+  if (!added_.empty()) gather(crew);
+  crew.share(parts_.size(), 1, [&](std::size_t, std::size_t number) {
+    Part& part = parts_[number];
+    auto begin = part.clusters.begin(), to = begin;
+    std::size_t keys = 0;
+    for (const std::uint32_t size : part.sizes) {
+      const auto end = begin + size;
+      std::transform(begin, end, begin, [&](std::int32_t one) { return cluster[one]; });
+      std::sort(begin, end);
+      const auto last = std::unique(begin, end);
+      if (last - begin > 1) {
+        part.sizes[keys++] = static_cast<std::uint32_t>(last - begin);
+        to = std::move(begin, last, to);
+      }
+      begin = end;
+    }
+    part.sizes.resize(keys);
+    part.clusters.erase(to, part.clusters.end());
+  });
 }
 
 // Holders of a key that few have are a block. Of one that many have the first are, and only clusters
 // that no other key leads anywhere look at it.
-void Blocks::form_blocks(std::int64_t clusters, std::int64_t most) {
-  std::vector<std::uint8_t> led(clusters, 0);
-  for (std::size_t part = 0; part < kParts; ++part) {
-    each_key(part, [&](const Holder* begin, const Holder* end) {
-      if (end - begin > most) return;
-      for (auto one = begin; one != end; ++one) led[one->cluster] = 1;
-    });
-  }
-  std::vector<std::pair<std::int32_t, std::int32_t>> looks;  // a cluster, and a block
-  block_start_.assign(1, 0);
-  in_start_.assign(clusters + 1, 0);
-  for (std::size_t part = 0; part < kParts; ++part) {
-    each_key(part, [&](const Holder* begin, const Holder* end) {
+Blocks::Blocks(const Postings& postings, std::int64_t most) : n_(postings.units()) {
+  std::vector<std::uint8_t> led(n_, 0);
+  postings.each([&](const std::int32_t* begin, const std::int32_t* end) {
+    blocks_.push_back({begin, std::min(end, begin + most)});
+    if (end - begin > most) return;
+    for (auto one = begin; one != end; ++one) led[*one] = 1;
+  });
+  in_ = Lists<std::int32_t>(n_, [&](const auto& put) {
+    std::int32_t block = 0;
+    postings.each([&](const std::int32_t* begin, const std::int32_t* end) {
       const bool open = end - begin <= most;
-      const std::size_t before = looks.size();
-      const auto block = static_cast<std::int32_t>(block_start_.size() - 1);
       for (auto one = begin; one != end; ++one) {
-        if (!open && led[one->cluster]) continue;
-        looks.emplace_back(one->cluster, block);
-        ++in_start_[one->cluster + 1];
+        if (open || !led[*one]) put(*one, block);
       }
-      if (looks.size() == before) return;
-      for (auto one = begin; one != end && one - begin < most; ++one) {
-        block_.push_back(one->cluster);
-      }
-      block_start_.push_back(static_cast<std::int64_t>(block_.size()));
+      ++block;
     });
-  }
-  for (std::int64_t k = 0; k < clusters; ++k) in_start_[k + 1] += in_start_[k];
-  in_.resize(looks.size());
-  std::vector<std::int64_t> next(in_start_.begin(), in_start_.end() - 1);
-  for (const auto& one : looks) in_[next[one.first]++] = one.second;
+  });
 }
 
 // Leave in `near` the clusters that share keys with one; `keys` is 0 for every cluster, and is again.
 void Blocks::count(std::int32_t cluster, std::vector<std::int32_t>& keys,
                    std::vector<Shared>& near) const {
   near.clear();
-  for (std::int64_t k = in_start_[cluster]; k < in_start_[cluster + 1]; ++k) {
-    for (std::int64_t at = block_start_[in_[k]]; at < block_start_[in_[k] + 1]; ++at) {
-      if (!keys[block_[at]]++) near.push_back({0, block_[at]});
+  for (const std::int32_t* in = in_.begin(cluster); in != in_.end(cluster); ++in) {
+    for (const std::int32_t* one = blocks_[*in].begin; one != blocks_[*in].end; ++one) {
+      if (!keys[*one]++) near.push_back({0, *one});
     }
   }
   for (Shared& one : near) {
@@ -127,15 +143,15 @@ void Blocks::count(std::int32_t cluster, std::vector<std::int32_t>& keys,
   }
 }
 
-std::vector<std::vector<std::int32_t>> Blocks::near(const Blocking& blocking, Crew& crew) const {
-  const auto n = static_cast<std::int64_t>(in_start_.size()) - 1;
-  const std::int64_t chunks = chunks_of(n, kClustersAtOnce);
-  std::vector<std::vector<std::pair<std::int32_t, std::int32_t>>> found(chunks);
+Lists<std::int32_t> Blocks::near(const Blocking& blocking, Crew& crew) const {
+  const std::int64_t chunks = chunks_of(n_, kClustersAtOnce);
+  std::vector<std::vector<std::int32_t>> found(chunks);  // how many of each cluster, and these
   std::vector<std::vector<std::int32_t>> keys(crew.workers());
   crew.share(chunks, 1, [&](std::size_t worker, std::size_t chunk) {
-    keys[worker].resize(n);
+    keys[worker].resize(n_);
     std::vector<Shared> near;
-    const std::int64_t end = std::min<std::int64_t>(n, (chunk + 1) * kClustersAtOnce);
+    std::vector<std::int32_t> out;
+    const std::int64_t end = std::min<std::int64_t>(n_, (chunk + 1) * kClustersAtOnce);
     for (auto x = static_cast<std::int32_t>(chunk * kClustersAtOnce); x < end; ++x) {
       count(x, keys[worker], near);
       std::int32_t most = 0;
@@ -147,17 +163,19 @@ std::vector<std::vector<std::int32_t>> Blocks::near(const Blocking& blocking, Cr
         std::nth_element(near.begin(), near.begin() + blocking.top, near.end());
         near.resize(blocking.top);
       }
-      for (const Shared& one : near) {
-        found[chunk].emplace_back(std::min(x, one.cluster), std::max(x, one.cluster));
+      out.push_back(static_cast<std::int32_t>(near.size()));
+      for (const Shared& one : near) out.push_back(one.cluster);
+    }
+    found[chunk].assign(out.begin(), out.end());
+  });
+  return Lists<std::int32_t>(n_, [&](const auto& put) {
+    std::int32_t x = 0;
+    for (const auto& some : found) {
+      for (auto at = some.begin(); at != some.end(); ++x) {
+        for (const auto end = at + 1 + *at; ++at != end;) put(std::min(x, *at), std::max(x, *at));
       }
     }
   });
-  std::vector<std::vector<std::int32_t>> out(n);
-  for (auto& some : found) {
-    for (const auto& pair : some) out[pair.first].push_back(pair.second);
-    std::vector<std::pair<std::int32_t, std::int32_t>>().swap(some);
-  }
-  return out;
 }
 
 }  // namespace kbforge

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "crew.hpp"
+#include "lists.hpp"
 
 namespace kbforge {
 
@@ -15,32 +16,72 @@ struct Blocking {
   std::int32_t top;     // others, those with most keys in common
 };
 
-// The keys of n units, and the cluster of each, which is one of its units.
+// The keys of n units.
 struct Keyed {
   std::int64_t n;
-  const std::int32_t* cluster;
   const std::int64_t *key_start, *keys;
+};
+
+// By key, the clusters that have it, of keys that several have. At first every unit is a cluster.
+class Postings {
+ public:
+  // The keys of the next units.
+  void add(const Keyed& units, Crew& crew);
+  // Units are in these clusters now; no others will be added.
+  void put_together(const std::vector<std::int32_t>& cluster, Crew& crew);
+  // task(begin, end) of the clusters of each key, ascending.
+  template <typename Task>
+  void each(const Task& task) const {
+    for (const Part& part : parts_) {
+      const std::int32_t* begin = part.clusters.data();
+      for (const std::uint32_t size : part.sizes) {
+        task(begin, begin + size);
+        begin += size;
+      }
+    }
+  }
+  std::int64_t units() const { return n_; }
+
+ private:
+  // A unit with a key. Keys are told apart by forty bits, eight of them by the part that the holder
+  // is in; two keys that share these are one.
+  struct Holder {
+    std::uint32_t key;
+    std::int32_t unit;
+    bool operator<(const Holder& other) const {
+      return key != other.key ? key < other.key : unit < other.unit;
+    }
+  };
+  // Who was added at once, by part.
+  struct Added {
+    std::vector<Holder> holders;
+    std::vector<std::int64_t> begins;
+  };
+  struct Part {
+    std::vector<std::int32_t> clusters;  // key after key
+    std::vector<std::uint32_t> sizes;
+  };
+  static constexpr std::size_t kParts = 256;
+
+  void gather(Crew& crew);
+
+  std::int64_t n_ = 0;
+  std::vector<Added> added_;
+  std::vector<Part> parts_;
 };
 
 class Blocks {
  public:
-  Blocks(const Keyed& units, std::int64_t most, Crew& crew);
+  // Of postings that outlive the blocks.
+  Blocks(const Postings& postings, std::int64_t most);
 
   // By cluster, the later ones that it is compared with; some of them more than once.
-  std::vector<std::vector<std::int32_t>> near(const Blocking& blocking, Crew& crew) const;
+  Lists<std::int32_t> near(const Blocking& blocking, Crew& crew) const;
 
  private:
-  // A cluster with a key. Keys are told apart by forty bits, eight of them by the part that the holder
-  // is in; two keys that share these are one.
-  struct Holder {
-    std::uint32_t key;
-    std::int32_t cluster;
-    bool operator<(const Holder& other) const {
-      return key != other.key ? key < other.key : cluster < other.cluster;
-    }
-    bool operator==(const Holder& other) const {
-      return key == other.key && cluster == other.cluster;
-    }
+  // Clusters that share a key.
+  struct Block {
+    const std::int32_t *begin, *end;
   };
   // Another cluster, and how many keys it shares with the one at hand.
   struct Shared {
@@ -49,21 +90,13 @@ class Blocks {
       return keys != other.keys ? keys > other.keys : cluster < other.cluster;
     }
   };
-  static constexpr std::size_t kParts = 256;
 
-  void deal_out(const Keyed& units, Crew& crew);
-  void sort_parts(Crew& crew);
-  void form_blocks(std::int64_t clusters, std::int64_t most);
-  template <typename Task>
-  void each_key(std::size_t part, const Task& task) const;
   void count(std::int32_t cluster, std::vector<std::int32_t>& keys,
              std::vector<Shared>& near) const;
 
-  std::vector<Holder> holders_;                // by part
-  std::vector<std::int64_t> begins_, ends_;    // of the parts
-  // blocks of clusters that share a key, and by cluster the blocks that it is in
-  std::vector<std::int64_t> block_start_, in_start_;
-  std::vector<std::int32_t> block_, in_;
+  std::int64_t n_;
+  std::vector<Block> blocks_;
+  Lists<std::int32_t> in_;  // by cluster, the blocks that it looks at
 };
 
 }  // namespace kbforge

@@ -495,11 +495,17 @@ KB_API std::int64_t kb_rounds_units(Rounds* rounds, std::int64_t* firsts) {
   return rounds->n_units();
 }
 
-// Compare clusters by keys of units; how many pairs were scored.
-KB_API std::int64_t kb_rounds_connect(Rounds* rounds, const std::int64_t* key_start,
-                                      const std::int64_t* keys, std::int64_t most,
-                                      std::int32_t shared, std::int32_t top) {
-  return rounds->connect(key_start, keys, {most, shared, top});
+// The keys of the next units.
+KB_API void kb_rounds_keys(Rounds* rounds, std::int64_t n, const std::int64_t* key_start,
+                           const std::int64_t* keys) {
+  rounds->add_keys({n, key_start, keys});
+}
+
+// Compare clusters by keys of all units, which are asked for no more if it is the last time; how many
+// pairs were scored.
+KB_API std::int64_t kb_rounds_connect(Rounds* rounds, std::int64_t most, std::int32_t shared,
+                                      std::int32_t top, std::int32_t last) {
+  return rounds->connect({most, shared, top}, last != 0);
 }
 
 // The pairs of n units that share a key of at most `most` units, or that no such key leads anywhere; room
@@ -510,15 +516,18 @@ KB_API std::int64_t kb_sharing(std::int64_t n, const std::int64_t* key_start,
   std::vector<std::int32_t> own(n);
   std::iota(own.begin(), own.end(), 0);
   kbforge::Crew crew(1);
-  const kbforge::Blocks blocks({n, own.data(), key_start, keys}, most, crew);
+  kbforge::Postings postings;
+  postings.add({n, key_start, keys}, crew);
+  postings.put_together(own, crew);
   std::int64_t count = 0;
-  auto near = blocks.near({most, 1, std::numeric_limits<std::int32_t>::max()}, crew);
+  auto near = kbforge::Blocks(postings, most)
+                  .near({most, 1, std::numeric_limits<std::int32_t>::max()}, crew);
   for (std::int64_t x = 0; x < n; ++x) {
-    std::sort(near[x].begin(), near[x].end());
-    near[x].erase(std::unique(near[x].begin(), near[x].end()), near[x].end());
-    for (std::int32_t other : near[x]) {
+    std::sort(near.begin(x), near.end(x));
+    const std::int32_t* end = std::unique(near.begin(x), near.end(x));
+    for (const std::int32_t* other = near.begin(x); other != end; ++other) {
       ones[count] = x;
-      others[count++] = other;
+      others[count++] = *other;
     }
   }
   return count;

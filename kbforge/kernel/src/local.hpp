@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "lists.hpp"
 #include "rounds.hpp"
 
 namespace kbforge {
@@ -26,32 +26,6 @@ struct LocalRules {
 struct Grouping {
   std::vector<std::int64_t> clusters, particles, lengths, members, rows, cells;
   std::vector<double> scores, weights;
-};
-
-// Lists by number, one after another in one array.
-template <typename Item>
-class Lists {
- public:
-  Lists() = default;
-  // `each` calls its argument with the list and the item, for all items; it runs twice.
-  template <typename Each>
-  Lists(std::size_t n, const Each& each) : start_(n + 1, 0) {
-    each([this](std::size_t list, const Item&) { ++start_[list + 1]; });
-    std::partial_sum(start_.begin(), start_.end(), start_.begin());
-    items_.resize(start_.back());
-    std::vector<std::int64_t> next(start_.begin(), start_.end() - 1);
-    each([&](std::size_t list, const Item& item) { items_[next[list]++] = item; });
-  }
-
-  Item* begin(std::size_t list) { return items_.data() + start_[list]; }
-  Item* end(std::size_t list) { return items_.data() + start_[list + 1]; }
-  const Item* begin(std::size_t list) const { return items_.data() + start_[list]; }
-  const Item* end(std::size_t list) const { return items_.data() + start_[list + 1]; }
-  std::size_t size(std::size_t list) const { return end(list) - begin(list); }
-
- private:
-  std::vector<std::int64_t> start_;
-  std::vector<Item> items_;
 };
 
 class Local {

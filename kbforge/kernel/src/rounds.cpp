@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <utility>
+
+#include "memory.hpp"
 
 namespace kbforge {
 
@@ -207,12 +210,17 @@ bool Rounds::barred(const Marks& one, const Marks& other) const {
 
 // -- which clusters to compare ----------------------------------------------------------------
 
-std::int64_t Rounds::connect(const std::int64_t* key_start, const std::int64_t* keys,
-                             const Blocking& blocking) {
-  std::vector<std::int32_t> roots(n_units());
-  for (std::int32_t unit = 0; unit < n_units(); ++unit) roots[unit] = root(unit);
-  const Blocks blocks({n_units(), roots.data(), key_start, keys}, blocking.most, crew_);
-  return score_all(blocks.near(blocking, crew_));
+std::int64_t Rounds::connect(const Blocking& blocking, bool last) {
+  Lists<std::int32_t> near;
+  {
+    std::vector<std::int32_t> roots(n_units());
+    for (std::int32_t unit = 0; unit < n_units(); ++unit) roots[unit] = root(unit);
+    postings_.put_together(roots, crew_);
+    near = Blocks(postings_, blocking.most).near(blocking, crew_);
+  }
+  if (last) postings_ = Postings();
+  give_back_memory();
+  return score_all(std::move(near));
 }
 
 // L(C + D) and the prior's term less those of each, in units, of others that nothing bars.
@@ -230,38 +238,33 @@ void Rounds::score(std::size_t worker, std::int32_t cluster,
   }
 }
 
-std::int64_t Rounds::score_all(std::vector<std::vector<std::int32_t>> near_of) {
+std::int64_t Rounds::score_all(Lists<std::int32_t> near_of) {
   const std::int64_t units = n_units();
-  std::vector<std::vector<Edge>> found(units);
+  std::vector<std::vector<Before::Pair>> found((units + kAtOnce - 1) / kAtOnce);
   std::vector<std::int64_t> scored(crew_.workers(), 0);
-  crew_.share(units, kAtOnce, [&](std::size_t worker, std::size_t x) {
-    auto& near = near_of[x];
-    if (near.empty()) return;
-    std::sort(near.begin(), near.end());
-    near.erase(std::unique(near.begin(), near.end()), near.end());
+  crew_.share(found.size(), 1, [&](std::size_t worker, std::size_t chunk) {
     std::vector<std::int64_t> others;
-    for (std::int32_t other : near) {
-      if (!edge_to(edges_[x], other)) others.push_back(other);
-    }
-    std::vector<std::int32_t>().swap(near);
-    std::vector<std::int32_t> gains(others.size());
-    score(worker, static_cast<std::int32_t>(x), others, gains.data());
-    scored[worker] += static_cast<std::int64_t>(others.size());
-    for (std::size_t k = 0; k < others.size(); ++k) {
-      if (gains[k] < least_ || gains[k] == kBarred) continue;
-      found[x].push_back({static_cast<std::int32_t>(others[k]), gains[k]});
+    std::vector<std::int32_t> gains;
+    const std::int64_t stop = std::min<std::int64_t>(units, (chunk + 1) * kAtOnce);
+    for (auto x = static_cast<std::int32_t>(chunk * kAtOnce); x < stop; ++x) {
+      std::sort(near_of.begin(x), near_of.end(x));
+      const std::int32_t* end = std::unique(near_of.begin(x), near_of.end(x));
+      others.clear();
+      for (const std::int32_t* other = near_of.begin(x); other != end; ++other) {
+        if (!edge_to(edges_[x], *other)) others.push_back(*other);
+      }
+      gains.resize(others.size());
+      score(worker, x, others, gains.data());
+      scored[worker] += static_cast<std::int64_t>(others.size());
+      for (std::size_t k = 0; k < others.size(); ++k) {
+        if (gains[k] < least_ || gains[k] == kBarred) continue;
+        found[chunk].push_back({x, static_cast<std::int32_t>(others[k]), gains[k]});
+      }
     }
   });
+  near_of = Lists<std::int32_t>();
+  add_edges(found);
   waiting_.clear();
-  for (std::int32_t x = 0; x < units; ++x) {
-    for (const Edge& edge : found[x]) {
-      edges_[x].push_back(edge);
-      edges_[edge.to].push_back({x, edge.gain});
-      compared_.emplace_back(x, edge.to);
-      mark_[x] = mark_[edge.to] = kNextTo;
-    }
-    std::vector<Edge>().swap(found[x]);
-  }
   for (std::int32_t x = 0; x < units; ++x) {
     if (mark_[x] != kNextTo) continue;
     waiting_.push_back(x);
@@ -275,6 +278,28 @@ std::int64_t Rounds::score_all(std::vector<std::vector<std::int32_t>> near_of) {
   std::int64_t all = 0;
   for (std::int64_t some : scored) all += some;
   return all;
+}
+
+void Rounds::add_edges(std::vector<std::vector<Before::Pair>>& found) {
+  std::size_t n = compared_.size();
+  std::vector<std::int32_t> more(n_units(), 0);
+  for (const auto& some : found) {
+    n += some.size();
+    for (const auto& pair : some) ++more[pair.one], ++more[pair.other];
+  }
+  compared_.reserve(n);
+  for (std::int32_t x = 0; x < n_units(); ++x) {
+    if (more[x]) edges_[x].reserve(edges_[x].size() + more[x]);
+  }
+  for (auto& some : found) {
+    for (const auto& pair : some) {
+      edges_[pair.one].push_back({pair.other, pair.gain});
+      edges_[pair.other].push_back({pair.one, pair.gain});
+      compared_.emplace_back(pair.one, pair.other);
+      mark_[pair.one] = mark_[pair.other] = kNextTo;
+    }
+    std::vector<Before::Pair>().swap(some);
+  }
 }
 
 // -- rounds -----------------------------------------------------------------------------------

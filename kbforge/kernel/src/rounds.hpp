@@ -69,9 +69,11 @@ class Rounds {
   const std::vector<std::int32_t>& unit_fragments() const { return unit_fragments_; }
   const std::vector<std::int64_t>& unit_start() const { return unit_start_; }
 
-  // Compare clusters that share keys of their units; how many pairs were scored.
-  std::int64_t connect(const std::int64_t* key_start, const std::int64_t* keys,
-                       const Blocking& blocking);
+  // The keys of the next units.
+  void add_keys(const Keyed& units) { postings_.add(units, crew_); }
+  // Compare clusters that share keys of their units, whose keys are asked for no more if it is the
+  // `last` time; how many pairs were scored.
+  std::int64_t connect(const Blocking& blocking, bool last);
   // Go on from rounds that were run elsewhere; false, and nothing is done, if they cannot be of these
   // units.
   bool resume(const Before& before);
@@ -116,7 +118,9 @@ class Rounds {
   bool together(const std::vector<std::int32_t>& alike);
   void note_marks(const kb_apart& apart);
   bool possible(const Before& before) const;
-  std::int64_t score_all(std::vector<std::vector<std::int32_t>> near_of);
+  std::int64_t score_all(Lists<std::int32_t> near_of);
+  // Pairs that are kept; there is no edge of any of them.
+  void add_edges(std::vector<std::vector<Before::Pair>>& found);
   void score(std::size_t worker, std::int32_t cluster, const std::vector<std::int64_t>& others,
              std::int32_t* gains);
   void find_best(const std::vector<std::int32_t>& clusters);
@@ -134,6 +138,7 @@ class Rounds {
   std::vector<double> log_cluster_;
   std::int32_t least_, certain_, above_ = 0;
   Crew crew_;
+  Postings postings_;
   std::vector<std::int64_t> unit_start_;
   std::vector<std::int32_t> unit_fragments_;
   // by unit, of the cluster that it names

@@ -59,10 +59,11 @@ value. It asks here for the words that titles share.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain
 from operator import mul
 from typing import Any, TypeAlias, cast
 
@@ -344,9 +345,9 @@ class UrnClusters(MergingClusters):
         ]
         for (of, rates), asked in zip(read_as, self._asked, strict=True):
             self._begin(of, rates, asked)
-        # by attribute, the values in the kernel's order, and their places
-        self._values: list[list[int]] = [[] for _ in read_as]
-        self._number: list[dict[int, int]] = [{} for _ in read_as]
+        # by attribute, the values in the kernel's order, and of values their places or -1
+        self._values = [array("i") for _ in read_as]
+        self._number = [array("i") for _ in read_as]
         self._index = {name: index for index, name in enumerate(encoder.attributes)}
         # by attribute, the kernel's number of each stated value, -1 of a blank one
         self._known: list[dict[tuple[str, ...], int]] = [{} for _ in read_as]
@@ -356,10 +357,11 @@ class UrnClusters(MergingClusters):
         for index, of in enumerate(self._unknown(fragments)):
             if not of:
                 continue
-            read = self._encoder.numbers(index, map(stated, of))
+            read = self._encoder.numbers(index, map(stated, of)).tolist()
             told += self._numbered(index, (value for value in read if value >= 0))
             numbers = self._number[index]
-            self._known[index].update(zip(of, (numbers.get(v, -1) for v in read), strict=True))
+            places = (numbers[value] if value >= 0 else -1 for value in read)
+            self._known[index].update(zip(of, places, strict=True))
         index_of, known = self._index, self._known
         records = [
             sorted(
@@ -395,13 +397,20 @@ class UrnClusters(MergingClusters):
             if name not in names:
                 continue
             index_of[k] = index = names.index(name)
-            read = self._encoder.numbers(index, said.values[k])
-            met = np.array(read, np.int64)[value[attribute == k] - said.begins[k]]
-            in_order = by_first(met[met >= 0], max(read, default=0) + 1).tolist()
-            for begin in range(0, len(in_order), _TOLD_AT_ONCE):
-                self._tell(self._numbered(index, in_order[begin : begin + _TOLD_AT_ONCE]))
             of = slice(said.begins[k], said.begins[k + 1])
-            number[of] = [self._number[index].get(one, -1) for one in read]
+            read = np.full(len(said.values[k]), -1, np.int32)
+            for begin in range(0, len(read), _TOLD_AT_ONCE):
+                block = slice(begin, begin + _TOLD_AT_ONCE)
+                read[block] = self._encoder.numbers(index, said.values[k][block])
+            met = read[value[attribute == k] - said.begins[k]]
+            in_order = by_first(met[met >= 0], read.max(initial=-1) + 1)
+            for begin in range(0, len(in_order), _TOLD_AT_ONCE):
+                some = in_order[begin : begin + _TOLD_AT_ONCE].tolist()
+                self._tell(self._numbered(index, some))
+            known = np.full(read.max(initial=-1) + 2, -1, np.int32)  # the last is of no value
+            held = np.frombuffer(self._number[index], np.int32)[: len(known) - 1]
+            known[: len(held)] = held
+            number[of] = known[read]
         values = number[value]
         kept = values >= 0
         starts = starts_of(kept)[starts]
@@ -409,10 +418,8 @@ class UrnClusters(MergingClusters):
 
     def encode_all(self, fragments: Sequence[Fragment]) -> list[KernelRecord]:
         said = self._unknown(fragments)
-        numbers_of = self._encoder.numbers
-        self.meet(
-            [[n for n in numbers_of(i, map(stated, of)) if n >= 0] for i, of in enumerate(said)]
-        )
+        read = (self._encoder.numbers(i, map(stated, of)) for i, of in enumerate(said))
+        self.meet([numbers[numbers >= 0].tolist() for numbers in read])
         return super().encode_all(fragments)
 
     def meet(self, values: Sequence[Iterable[int]]) -> None:
@@ -429,9 +436,14 @@ class UrnClusters(MergingClusters):
     def _numbered(self, index: int, met: Iterable[int]) -> list[_Told]:
         """Number values of an attribute that are new, in their order; what `tell` says of them."""
         numbers, values = self._number[index], self._values[index]
-        new, first = [value for value in dict.fromkeys(met) if value not in numbers], len(values)
-        numbers.update(zip(new, count(first), strict=False))
-        values += new
+        first = len(values)
+        for value in met:
+            if value >= len(numbers):
+                numbers.extend(array("i", [-1]) * (value + 1 - len(numbers)))
+            if numbers[value] < 0:
+                numbers[value] = len(values)
+                values.append(value)
+        new = values[first:]
         return [(index, first, len(new), self._arrays_of(index, new))] if new else []
 
     def tell(self, encoded: EncodedFragments) -> None:

@@ -483,16 +483,18 @@ class Encoder:
         for index, attribute in enumerate(self.attributes):
             said = [fragment.properties.get(attribute) for fragment in fragments]
             different = list(dict.fromkeys(raw for raw in said if raw is not None))
-            numbers = self.numbers(index, map(stated, different))
+            numbers = self.numbers(index, map(stated, different)).tolist()
             number_of = dict(zip(different, numbers, strict=True))
             for record, raw in zip(out, said, strict=True):
                 if raw is not None and (number := number_of[raw]) >= 0:
                     record.append((index, number))
         return list(map(tuple, out))
 
-    def numbers(self, index: int, said: Iterable[str]) -> list[int]:
+    def numbers(self, index: int, said: Iterable[str]) -> IntArray:
         """The numbers of values (`stated`) of an attribute, -1 for blank ones."""
         vocabulary = self._vocabularies[index]
         values = [read_as(vocabulary.kind, value) for value in said]
-        numbers = iter(vocabulary.numbers([value for value in values if value]).tolist())
-        return [next(numbers) if value else -1 for value in values]
+        out = np.full(len(values), -1)
+        there = np.fromiter(map(bool, values), np.bool_, len(values))
+        out[there] = vocabulary.numbers(list(filter(None, values)))
+        return out
