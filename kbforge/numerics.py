@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import Cluster, FloatArray, IntArray
+from kbforge.contracts import FloatArray, IntArray
 
 GRID = 2.0**34
 """Grid units per nat."""
@@ -137,7 +137,7 @@ def starts_of(lengths: Sequence[int] | NDArray[np.int64 | np.bool_]) -> IntArray
     return starts
 
 
-def members_of(clusters: Sequence[Cluster]) -> tuple[IntArray, IntArray]:
+def members_of(clusters: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:
     """The size of each cluster, and the fragments of all, cluster after cluster."""
     sizes = np.fromiter(map(len, clusters), np.int64, len(clusters))
     return sizes, np.fromiter(chain.from_iterable(clusters), np.int64, int(sizes.sum()))

@@ -45,6 +45,7 @@ from enum import StrEnum
 from html import escape
 from typing import Annotated, Any, ClassVar, Protocol, TypeAlias
 
+import orjson
 from msgspec import Meta, Struct, to_builtins
 
 from kbforge.contracts.clusterer import Decision
@@ -152,7 +153,7 @@ class Provenance(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 class Entity:
     """One entity.
 
-    `name` is for readers (`kbforge.kb.entities.name_of`), `id` for references.
+    `name` is for readers (`kbforge.kb.entities.described`), `id` for references.
     `confidence` is how often entities like this one are exactly right, by a confidence map.
     `reported` is the map's input: the posterior probability of exactly this cluster among its
     subproblem's particles. Without a map, `reported` is None and `confidence` is that probability.
@@ -230,6 +231,10 @@ class Entity:
             out["made"] = self.made.to_json()
         return out
 
+    def to_line(self) -> bytes:
+        """The line of this entity in a knowledge base."""
+        return orjson.dumps(self.to_json(), option=orjson.OPT_APPEND_NEWLINE)
+
 
 class View(Protocol):
     """A readable knowledge base."""
@@ -247,6 +252,11 @@ class View(Protocol):
         """The entities, one at a time; call it once, because standard input cannot be read
         again."""
         ...
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """The entities as JSON lines, each time of how many; instead of `entities`."""
+        for entity in self.entities():
+            yield 1, entity.to_line()
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
         """The fragments of one of the entities, in its order.

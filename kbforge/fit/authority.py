@@ -25,21 +25,18 @@ import numpy as np
 
 from kbforge.contracts import (
     CandidateIndex,
-    Cluster,
     Entity,
     Fragment,
     IntArray,
     OnStage,
-    Particle,
     Provenance,
     Stage,
-    Subproblem,
 )
 from kbforge.contracts.fragment import AUTHORITY
 from kbforge.errors import UsageError, counted, option, quoted
 from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.indexes import make_index
-from kbforge.kb.entities import assemble_subproblem, fragments_of, mean_vector
+from kbforge.kb.entities import described, fragments_of, mean_vector
 from kbforge.kb.links import KnownLink
 
 if TYPE_CHECKING:
@@ -230,9 +227,7 @@ class KnownEntities:
                 yield entity
         for x in self.authority.entities if self.all else ():
             if x.id not in took_part:
-                alone = Subproblem((0,), (Particle(0.0, ((0,),)),))
-                own: dict[Cluster, str] = {(0,): x.id}
-                yield from assemble_subproblem((x,), alone, subproblems, own.__getitem__)
+                yield replace(described([x]), id=x.id, subproblem=subproblems)
                 subproblems += 1
 
 

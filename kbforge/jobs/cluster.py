@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -43,30 +43,32 @@ from kbforge.contracts import (
     Snapshot,
     StepResult,
     SubproblemChanges,
-    Subproblems,
 )
 from kbforge.contracts.entity import table_html
 from kbforge.errors import UsageError, counted, option, percent, quoted
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.files.arrow import ArrowTable
-from kbforge.files.columns import FragmentColumns, Statements, statements_of
+from kbforge.files.columns import Statements, statements_of
 from kbforge.files.io import open_output
 from kbforge.fit.authority import Authority, KnownEntities, entered
 from kbforge.fit.choices import PreparedRun, RunOptions, made_of, require_link
 from kbforge.fit.confidence import ConfidenceMap
 from kbforge.fit.features import ClusteringReport
 from kbforge.fit.prepare import duplicates_note, honoured, prepare
-from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble, line_of, with_made
-from kbforge.kb.lines import entity_lines
+from kbforge.kb.entities import (
+    MOST_ALTERNATIVES,
+    Corpus,
+    Lines,
+    entities_of,
+    entity_lines,
+    with_made,
+)
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest
 from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, read_policy, table_of
 from kbforge.texts.statements import values_read_once
 
 _SHOWN_ENTITIES = 10
-
-_Lines: TypeAlias = tuple[int, bytes]
-"""How many entities, and their lines."""
 
 
 def cluster(
@@ -270,16 +272,7 @@ class KnowledgeBase:
 
     def assembled(self) -> Iterator[Entity]:
         """The entities, one at a time."""
-        ids = () if self.known is None else self.known.authority.ids
-        shown = self._most_alternatives, self._calibrated, ids, self._corpus
-        found = assemble(self.fragments, self.posterior, *shown)
-        if self.known is not None:
-            found = self.known.kept(found, self.fragments, len(self.posterior.subproblems))
-        return with_made(found, self.made)
-
-    @property
-    def _most_alternatives(self) -> int | None:
-        return None if self.alternatives == "all" else MOST_ALTERNATIVES
+        return entities_of(self._lines())
 
     @cached_property
     def links(self) -> tuple[Link, ...] | tuple[KnownLink, ...]:
@@ -361,7 +354,7 @@ class KnowledgeBase:
     def write_as(
         self,
         target: str,
-        follow: Callable[[Iterator[_Lines]], Iterator[_Lines]] = lambda lines: lines,
+        follow: Callable[[Iterator[Lines]], Iterator[Lines]] = lambda lines: lines,
     ) -> None:
         """Write under exactly this name, even if the run is incomplete.
 
@@ -371,13 +364,16 @@ class KnowledgeBase:
             for _, lines in follow(self._lines()):
                 out.write(lines)
 
-    def _lines(self) -> Iterator[_Lines]:
-        fragments, posterior = self.fragments, self.posterior
-        in_columns = isinstance(posterior.subproblems, Subproblems) and self.known is None
-        if in_columns and isinstance(fragments, FragmentColumns):
-            shown = self._most_alternatives, self._calibrated, self._corpus, self.made
-            return entity_lines(fragments, posterior, *shown)
-        return ((1, line_of(entity)) for entity in self.assembled())
+    def _lines(self) -> Iterator[Lines]:
+        most = None if self.alternatives == "all" else MOST_ALTERNATIVES
+        ids = () if self.known is None else self.known.authority.ids
+        shown = most, self._calibrated, ids, self._corpus
+        found = entity_lines(self.fragments, self.posterior, *shown)
+        if self.known is not None:
+            n = len(self.posterior.subproblems)
+            kept = self.known.kept(entities_of(found), self.fragments, n)
+            found = ((1, entity.to_line()) for entity in kept)
+        return with_made(found, self.made)
 
     def state_confidence(self) -> None:
         """Compute the confidence of the entities now; otherwise, their first use does."""

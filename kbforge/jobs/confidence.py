@@ -22,18 +22,15 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     Posterior,
-    SubproblemData,
-    Subproblems,
 )
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
-from kbforge.files.lines import columns_of
 from kbforge.fit.choices import PreparedRun
 from kbforge.fit.confidence import ConfidenceMap
 from kbforge.fit.features import ClusteringReport
 from kbforge.jobs.models import restore
 from kbforge.store.database import Database
-from kbforge.store.pages import fragment_from_bytes, page_from_bytes
+from kbforge.store.pages import columns_of_pages, page_from_bytes
 from kbforge.store.store import Confidences, Store, kept_row
 from kbforge.store.tables import ask, insert_rows, read_rows, rows_of, write_rows
 
@@ -47,7 +44,7 @@ _SHARE = 10  # if one in so many has changed, all are compared with
 class _Report:
     """Reported figures of some subproblems."""
 
-    numbers: Sequence[int]  # of the fragments, by place among them, shape [fragments]
+    numbers: IntArray  # of the fragments, by place among them, shape [fragments]
     reported: ClusteringReport
     names: Sequence[int]  # of the subproblems, as `reported` numbers them
     told: frozenset[int]  # the subproblems whose entities get a new confidence
@@ -55,7 +52,7 @@ class _Report:
     def firsts(self) -> IntArray:
         """The smallest number of each entity's fragments, shape [entities]."""
         entities = self.reported.entities
-        numbers = np.array(self.numbers, np.int64)[entities.members]
+        numbers = self.numbers[entities.members]
         return np.minimum.reduceat(numbers, np.cumsum(entities.lengths) - entities.lengths)
 
 
@@ -83,7 +80,7 @@ def write_confidence(
         _freeze(rows, reading, report)
     found = _confidence(store, reading, report)
     entities = report.reported.entities
-    numbers = np.array(report.numbers, np.int64)[entities.members]
+    numbers = report.numbers[entities.members]
     names = np.array(report.names, np.int64)[entities.subproblem]
     changed = np.isin(names, np.array(sorted(report.told), np.int64))
     columns = (
@@ -188,40 +185,12 @@ def _report(
         for name, _, content in rows_of(connection, "page", "name", names)
     ]
     pages.sort(key=lambda page: page.name)
-    held = np.unique(_together([page.members for page in pages])).tolist()
-    lines = sorted(
-        (place, number, line)
-        for number, _, place, _, _, line in rows_of(connection, "fragment", "number", held)
-    )
-    numbers = [number for _, number, _ in lines]
-    fragments = columns_of([line for _, _, line in lines], fragment_from_bytes)
-    del lines
-    posterior = Posterior(_subproblems(pages, numbers), float("nan"), len(fragments), 0)
+    numbers, fragments, subproblems = columns_of_pages(connection, pages)
+    posterior = Posterior(subproblems, float("nan"), len(fragments), 0)
     entities = entity_probabilities([posterior])
     placed = None if n <= _FEW else _changed(entities, names, {*stale}, len(fragments))
     reported = ClusteringReport(fragments, entities, placed, fragments.statements())
     return _Report(numbers, reported, names, told)
-
-
-def _subproblems(pages: Sequence[SubproblemData], numbers: Sequence[int]) -> Subproblems:
-    """The subproblems of pages; fragments are called by their places among these numbers."""
-    by_number = np.argsort(np.array(numbers, np.int64))
-    sizes = _together([page.lengths for page in pages])
-    members = _together([page.members for page in pages])
-    called = by_number[np.searchsorted(np.sort(numbers), members)]
-    order = np.lexsort((called, np.repeat(np.arange(len(sizes)), sizes)))
-    return Subproblems(
-        np.array([len(page.lengths) for page in pages], np.int64),
-        sizes,
-        called[order],
-        np.array([len(page.rows) for page in pages], np.int64),
-        np.concatenate([np.zeros(0), *(page.weights for page in pages)]),
-        *(_together([getattr(page, of) for page in pages]) for of in ("rows", "cells")),
-    )
-
-
-def _together(parts: Sequence[IntArray]) -> IntArray:
-    return np.concatenate([np.zeros(0, np.int64), *parts])
 
 
 def _changed(

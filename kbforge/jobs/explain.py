@@ -29,7 +29,7 @@ from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained, explained_all
 from kbforge.jobs.models import restore
 from kbforge.jobs.views import entities_of, store_view
-from kbforge.kb.entities import collect, fragments_of
+from kbforge.kb.entities import described, fragments_of
 from kbforge.kb.read import made_by, with_fragment
 from kbforge.store.database import Database, is_store
 from kbforge.store.pages import numbers_from_bytes
@@ -432,7 +432,7 @@ def _merged(
 
 def _values(first: Sequence[Fragment], second: Sequence[Fragment]) -> dict[str, SharedValues]:
     """For each attribute, the values that both state, and each alone, most stated first."""
-    one, two = collect(first), collect(second)
+    one, two = described(first).properties, described(second).properties
     out = {}
     for attribute in dict.fromkeys([*one, *two]):
         a, b = ([value.value for value in of.get(attribute, ())] for of in (one, two))

@@ -15,51 +15,56 @@ particles:
 
 Attributes are in the order of the file, as far as its fragments show it: each fragment orders its
 own attributes, and the overall order agrees with them. All entities of a file have the same order.
+
+The kernel (`kbforge/kernel/src/entities.cpp`) works on columns and writes lines of JSON. Here names
+and the best of several spellings are chosen, and `Entity` objects are made of lines.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import heapq
-import math
-from collections import Counter, defaultdict
+import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import chain, pairwise
-from typing import TypeAlias
+from ctypes import POINTER, byref, c_char_p, c_int64, c_void_p, cast, string_at
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from kbforge.contracts import (
-    Alternative,
     Cluster,
     Entity,
+    FloatArray,
     Fragment,
     IntArray,
+    Particle,
     Posterior,
     Provenance,
     Subproblem,
     Subproblems,
-    Value,
 )
-from kbforge.files.columns import FragmentColumns, Statements, statements_of
+from kbforge.files.columns import FragmentColumns, Statements, Texts, ids_of, statements_of
+from kbforge.kb.read import entity_from_json
 from kbforge.kb.spelling import Words, best_of
-from kbforge.numerics import members_of
+from kbforge.kernel import binding
+from kbforge.kernel.binding import address, kernel_library
+from kbforge.numerics import end_to_end, members_of, starts_of
 
 MOST_ALTERNATIVES = 3
 
-LEAST_PROBABILITY = 0.01  # alternatives must exceed this, unless all are kept
+_LEAST_PROBABILITY = 0.01  # alternatives must exceed this, unless all are kept
 _ID_DIGITS = 12
-_AT_ONCE = 1 << 12  # fragments that are held while entities are assembled
-MOST_CHARACTERS = 2_000_000  # of an entity's alternatives: a line has 16 MB at most
+_AT_ONCE = 1 << 15  # fragments of the entities that are assembled at a time
+_MOST_CHARACTERS = 2_000_000  # of an entity's alternatives: a line has 16 MB at most
+_NO_VECTOR = b"[null,"
 
-Fragments: TypeAlias = Sequence[Fragment] | Mapping[int, Fragment]
-"""Fragments by number."""
-_Rival: TypeAlias = tuple[float, tuple[Cluster, ...]]
-"""An alternative: its probability, and the clusters."""
+Lines: TypeAlias = tuple[int, bytes]
+"""How many entities, and their lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +85,13 @@ class Corpus:
         """The facts about the fragments of these statements."""
         return cls(columns_of(stated), Words.of(stated))
 
-
-_NO_CORPUS = Corpus()
+    def places(self, attributes: Sequence[str]) -> NDArray[np.int32]:
+        """The places of attributes; unknown ones come last, by code point."""
+        unknown = sorted({*attributes} - self.columns.keys())
+        known = dict(self.columns) | {
+            a: place for place, a in enumerate(unknown, len(self.columns))
+        }
+        return np.array([known[attribute] for attribute in attributes], np.int32)
 
 
 def assemble(
@@ -92,7 +102,20 @@ def assemble(
     known: Collection[str] = (),
     corpus: Corpus | None = None,
 ) -> Iterator[Entity]:
-    """The entities of the point estimate, by subproblem, then by earliest fragment.
+    """The entities of `entity_lines`."""
+    lines = entity_lines(fragments, posterior, most_alternatives, calibrated, known, corpus)
+    return entities_of(lines)
+
+
+def entity_lines(
+    fragments: Sequence[Fragment],
+    posterior: Posterior,
+    most_alternatives: int | None = MOST_ALTERNATIVES,
+    calibrated: Mapping[int, float] | None = None,
+    known: Collection[str] = (),
+    corpus: Corpus | None = None,
+) -> Iterator[Lines]:
+    """The entities of the point estimate as lines, by subproblem, then by earliest fragment.
 
     Args:
         fragments: in order of arrival; an interrupted run's posterior covers a prefix of them.
@@ -109,96 +132,72 @@ def assemble(
             the clusterer; raised before the first entity.
     """
     check_partition(posterior)
-    taken, held = set(known), dict[int, Fragment]()
+    ids, taken = ids_of(fragments), set(known)
+    marked = {i: x.known for i, x in enumerate(fragments) if x.known} if known else {}
 
-    def fresh(cluster: Cluster) -> str:
-        if known and (own := known_in(held, cluster)) is not None:
-            return own
-        found = next(one for one in entity_ids(held[cluster[0]].id) if one not in taken)
-        taken.add(found)
-        return found
+    def fresh(entities: EntityColumns) -> Iterator[str]:
+        starts = entities.member_start.tolist()
+        for first, cluster in zip(entities.firsts.tolist(), pairwise(starts), strict=True):
+            members = entities.members[slice(*cluster)].tolist() if marked else ()
+            own = next((marked[i] for i in members if i in marked), None)
+            if own is None:
+                own = next(one for one in entity_ids(ids[first]) if one not in taken)
+                taken.add(own)
+            yield own
 
-    whole = Corpus.of(statements_of(fragments)) if corpus is None else corpus
-    for part in _parts(posterior.subproblems):
-        rows = sorted(chain.from_iterable(subproblem.fragments for _, subproblem in part))
-        held = dict(zip(rows, _some(fragments, rows), strict=True))
-        for number, subproblem in part:
-            yield from assemble_subproblem(
-                held, subproblem, number, fresh, most_alternatives, calibrated, whole
-            )
+    assembler = Assembler(fragments, posterior.subproblems, most_alternatives, corpus)
+    yield from assembler.lines(fresh, calibrated)
 
 
-def _parts(subproblems: Iterable[Subproblem]) -> Iterator[list[tuple[int, Subproblem]]]:
-    """Numbered subproblems, as many as have some thousands of fragments."""
-    part, size = list[tuple[int, Subproblem]](), 0
-    for number, subproblem in enumerate(subproblems):
-        part.append((number, subproblem))
-        size += len(subproblem.fragments)
-        if size >= _AT_ONCE:
-            yield part
-            part, size = [], 0
-    yield part
+def entities_of(lines: Iterable[Lines]) -> Iterator[Entity]:
+    """The entities of lines."""
+    for _, some in lines:
+        for line in some.splitlines():
+            yield entity_from_json(orjson.loads(line), "an entity")
 
 
-def _some(fragments: Sequence[Fragment], rows: Sequence[int]) -> Iterable[Fragment]:
-    if isinstance(fragments, FragmentColumns):
-        return fragments.some(np.array(rows, np.int64))
-    return map(fragments.__getitem__, rows)
+def with_made(lines: Iterable[Lines], made: Provenance | None) -> Iterator[Lines]:
+    """The lines, the first of which records how all entities were made."""
+    for count, some in lines:
+        if made is not None and some:
+            end = some.index(b"\n") - 1
+            some = some[:end] + b',"made":' + orjson.dumps(made.to_json()) + some[end:]
+            made = None
+        yield count, some
 
 
-def known_in(fragments: Fragments, cluster: Cluster) -> str | None:
+def described(fragments: Sequence[Fragment], corpus: Corpus | None = None) -> Entity:
+    """One entity of all these fragments, at least one; without a corpus, all words are equal.
+
+    The best value of an attribute is the first one; the others follow by the number of fragments,
+    then by code point. The name is the attribute `name`, or else `full_name`, `title` or `label`;
+    else the attributes that end in "name", such as first_name and surname; else the first
+    attribute; else the id of the first fragment. Case and punctuation of attributes do not matter.
+    `kbforge.kb.spelling.best_of` chooses the best name, and the best value of an attribute. If
+    several attributes name the entity, the name joins what one fragment states in all of them, in
+    the best spelling of each; a name with a single part, such as only a surname, is the last
+    choice.
+    """
+    whole = tuple(range(len(fragments)))
+    alone = Subproblem(whole, (Particle(0.0, (whole,)),))
+    corpus = Corpus(columns_of(statements_of(fragments))) if corpus is None else corpus
+    found = Assembler(fragments, [alone], 0, corpus).lines(lambda entities: "-")
+    (entity,) = entities_of(found)
+    return entity
+
+
+def name_of(fragment: Fragment) -> str:
+    """The name of one fragment, as `described` has it; "" without properties."""
+    stated = fragment.properties
+    chosen = naming(tuple(stated))
+    if len(chosen) == 1:
+        return best_of(dict.fromkeys(stated[chosen.pop()], 1))
+    return " ".join(min(values) for attribute, values in stated.items() if attribute in chosen)
+
+
+def known_in(fragments: Sequence[Fragment], cluster: Cluster) -> str | None:
     """The known entity with a fragment in a cluster, if any."""
     return next((x.known for x in (fragments[i] for i in cluster) if x.known is not None), None)
-
-
-def assemble_subproblem(
-    fragments: Fragments,
-    subproblem: Subproblem,
-    number: int,
-    id_of: Callable[[Cluster], str],
-    most_alternatives: int | None = MOST_ALTERNATIVES,
-    calibrated: Mapping[int, float] | None = None,
-    corpus: Corpus = _NO_CORPUS,
-) -> Iterator[Entity]:
-    """The entities of one subproblem, by earliest fragment; other arguments as for `assemble`.
-
-    `fragments` are by the subproblem's numbers; `id_of` returns each cluster's id.
-    """
-    least = -1.0 if most_alternatives is None else LEAST_PROBABILITY
-    certain = len(subproblem.particles) == 1 and subproblem.estimate is None
-    beliefs = None if certain else _Beliefs(subproblem)
-    for cluster in sorted(subproblem.clusters):
-        reported, rivals = (1.0, []) if beliefs is None else beliefs.about(cluster, least)
-        kept = _fitting(fragments, rivals) if most_alternatives is None else rivals
-        kept = kept[:most_alternatives]
-        sure = None if calibrated is None else calibrated[cluster[0]]
-        members = [fragments[index] for index in cluster]
-        name, properties = _described(members, corpus)
-        yield Entity(
-            id=id_of(cluster),
-            name=name or members[0].id,
-            properties=properties,
-            fragments=tuple(member.id for member in members),
-            confidence=reported if sure is None else sure,
-            subproblem=number,
-            alternatives=tuple(
-                Alternative(probability, tuple(tuple(fragments[i].id for i in g) for g in groups))
-                for probability, groups in kept
-            ),
-            vector=mean_vector(members),
-            reported=None if sure is None else reported,
-        )
-
-
-def _fitting(fragments: Fragments, rivals: Sequence[_Rival]) -> list[_Rival]:
-    """The most probable alternatives whose ids fit on one line."""
-    kept, characters = [], 0
-    for rival in rivals:
-        characters += sum(len(fragments[index].id) for group in rival[1] for index in group)
-        if characters > MOST_CHARACTERS:
-            break
-        kept.append(rival)
-    return kept
 
 
 def check_partition(posterior: Posterior) -> None:
@@ -225,175 +224,299 @@ def entity_ids(earliest: str) -> Iterator[str]:
     raise AssertionError("two fragments have one id")
 
 
-class _Beliefs:
-    """The posterior of a subproblem's fragments, over its particles.
+class EntityColumns(NamedTuple):
+    """Some entities: their members, what they state, and how probable they are.
 
-    Clusters recur from particle to particle; if all particles agree, no other cluster touches an
-    entity.
+    An entity has cells, one for each attribute in order, with the values of the attribute, the most
+    stated first; each value has the fragments that state it. Starts are where those of each begin.
     """
 
-    def __init__(self, subproblem: Subproblem) -> None:
-        self._fragments = subproblem.fragments
-        self._probabilities = [math.exp(p.log_weight) for p in subproblem.particles]
-        self._having: dict[Cluster, list[int]] = {}
-        for number, particle in enumerate(subproblem.particles):
-            for cluster in particle.clusters:
-                having = self._having.get(cluster)
-                if having is None:
-                    self._having[cluster] = [number]
-                else:
-                    having.append(number)
+    member_start: IntArray
+    cell_start: IntArray
+    value_start: IntArray
+    holder_start: IntArray
+    members: NDArray[np.int32]
+    attribute: NDArray[np.int32]  # of cells
+    value: NDArray[np.int32]
+    holder: NDArray[np.int32]  # of values
+    reported: FloatArray
+    probability: FloatArray  # of alternatives
 
-    @functools.cached_property
-    def _clusters(self) -> list[Cluster]:
-        return list(self._having)
+    @property
+    def firsts(self) -> NDArray[np.int32]:
+        """The smallest fragment of each."""
+        return self.members[self.member_start[:-1]]
 
-    @functools.cached_property
-    def _holding(self) -> dict[int, list[int]]:
-        """The clusters of each fragment, by their place in `_clusters`.
 
-        Places, since a set of tuples would hash all of a large cluster for each of its fragments.
+class Assembler:
+    """The kernel's entities of some subproblems, which refer to fragments by their places.
+
+    Args:
+        fragments: all of them.
+        subproblems: with their point estimates.
+        most_alternatives: as for `entity_lines`.
+        corpus: facts about more than these fragments; None computes those about these.
+        numbers: what subproblems are called, shape [subproblems]; None numbers them from 0.
+
+    """
+
+    def __init__(
+        self,
+        fragments: Sequence[Fragment],
+        subproblems: Sequence[Subproblem],
+        most_alternatives: int | None,
+        corpus: Corpus | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> None:
+        self._fragments, self._ids = fragments, ids_of(fragments)
+        self._stated = stated = statements_of(fragments)
+        corpus = Corpus.of(stated) if corpus is None else corpus
+        self._words = corpus.words
+        texts = [_texts(of) for of in stated.texts]
+        packed, *estimates = _packed(subproblems)
+        groupings = packed.arrays()
+        clusters, lengths = groupings[:2]
+        self._begins = lengths[clusters]  # members of all clusters before each subproblem
+        called = None if numbers is None else np.array(numbers, np.int64)
+        more = (*estimates, called)
+        place = corpus.places(stated.attributes)
+        columns: tuple[NDArray[Any], ...] = stated.starts, stated.attribute, stated.value, place
+        names, ids = _encoded(stated.attributes), _texts(self._ids)
+        self._held = groupings, more, columns, texts, names, ids  # what the kernel reads
+        said = binding.CSaid(
+            *map(address, columns),
+            (binding.CTexts * len(texts))(*(one.told for one in texts)),
+            *(names.told, ids.told),
+        )
+        grouped = binding.CGroupings(
+            *map(address, groupings), *(None if x is None else address(x) for x in more)
+        )
+        least = -1.0 if most_alternatives is None else _LEAST_PROBABILITY
+        most = -_MOST_CHARACTERS if most_alternatives is None else most_alternatives
+        self._kernel = kernel_library()
+        self._handle = self._kernel.kb_entities_new(byref(grouped), byref(said), most, least)
+        self._texts_told = said  # holds the array of texts
+        weakref.finalize(self, self._kernel.kb_entities_free, self._handle)
+        self._has_vectors = _have_vectors(fragments)
+
+    def lines(
+        self,
+        name: Callable[[EntityColumns], Iterable[str]],
+        calibrated: Mapping[int, float] | None = None,
+    ) -> Iterator[Lines]:
+        """The lines, those of some thousand fragments at a time.
+
+        `name` returns the ids of entities; `calibrated` has confidence by first fragment.
         """
-        holding: dict[int, list[int]] = {f: [] for f in self._fragments}
-        for place, cluster in enumerate(self._clusters):
-            for fragment in cluster:
-                holding[fragment].append(place)
-        return holding
+        for entities in self._parts():
+            firsts, ids = entities.firsts.tolist(), list(name(entities))
+            sure = None if calibrated is None else [calibrated[first] for first in firsts]
+            yield len(firsts), self._lines(entities, sure, ids)
 
-    def about(self, cluster: Cluster, least: float) -> tuple[float, list[_Rival]]:
-        """The probability of a cluster, and its alternatives above `least`, most probable first."""
-        agreeing = self._having.get(cluster, ())  # a consensus may have it, and no particle
-        # exactly 1 when nothing disagrees: rounding must not read as doubt
-        if len(agreeing) == len(self._probabilities):
-            return 1.0, []
-        touching = {place for fragment in cluster for place in self._holding[fragment]}
-        # a bit each: particles with the same bits are of one mind; agreeing ones have none
-        ordered = sorted(other for place in touching if (other := self._clusters[place]) != cluster)
-        minds: dict[int, int] = {}
-        for place, other in enumerate(ordered):
-            bit = 1 << place
-            for number in self._having[other]:
-                minds[number] = minds.get(number, 0) | bit
-        masses: dict[int, list[float]] = {}
-        for number, mind in minds.items():
-            masses.setdefault(mind, []).append(self._probabilities[number])
-        agreed = [self._probabilities[number] for number in agreeing]
-        found = []
-        for mind, mass in masses.items():
-            probability = min(math.fsum(mass), 1.0)
-            if probability > least:
-                found.append((probability, _at(ordered, mind)))
-        return min(math.fsum(agreed), 1.0), sorted(found, key=lambda r: (-r[0], r[1]))
+    def _parts(self) -> Iterator[EntityColumns]:
+        """The entities, some thousand at a time; each part lasts until the next one."""
+        cells, found = self._begins, binding.CEntities()
+        at, n = 0, len(cells) - 1
+        while at < n:
+            end = max(int(np.searchsorted(cells, cells[at] + _AT_ONCE, side="right")) - 1, at + 1)
+            self._kernel.kb_entities_assemble(self._handle, at, end, byref(found))
+            yield _taken(found)
+            at = end
+
+    def _lines(
+        self, entities: EntityColumns, sure: Sequence[float] | None, ids: Sequence[str]
+    ) -> bytes:
+        """The lines of a part, with calibrated confidence and ids."""
+        names, best = self._chosen(entities)
+        reported = orjson.dumps(entities.reported.tolist())
+        texts = [_encoded(ids), _encoded(names), self._more(entities)]
+        also = binding.CStatedEntities(
+            *(one.told for one in texts),
+            address(best),
+            reported if sure is None else orjson.dumps(sure),
+            None if sure is None else reported,
+            orjson.dumps(entities.probability.tolist()),
+        )
+        lines = c_void_p()
+        size = self._kernel.kb_entities_lines(self._handle, byref(also), byref(lines))
+        return string_at(lines, size) if size else b""
+
+    def _more(self, entities: EntityColumns) -> _Told:
+        """The vectors of entities, as more of their JSON."""
+        if not self._has_vectors:
+            return _encoded([""] * len(entities.firsts))
+        out = []
+        for a, b in pairwise(entities.member_start.tolist()):
+            vector = mean_vector(_some(self._fragments, entities.members[a:b].astype(np.int64)))
+            out.append("" if vector is None else f',"vector":{orjson.dumps(vector).decode()}')
+        return _encoded(out)
+
+    def _chosen(self, entities: EntityColumns) -> tuple[list[str], NDArray[np.int32]]:
+        """The name of each entity, and of each attribute the place of its best value."""
+        part = _Spellings(self._stated, entities, self._words)
+        names, chosen = list[str](), dict[int, str]()
+        for (a, b), first in zip(pairwise(part.cells), entities.firsts.tolist(), strict=True):
+            parts = part.name_of(a, b)
+            chosen |= parts
+            names.append(" ".join(parts.values()) or self._ids[first])
+        best = np.zeros(len(part.attributes), np.int32)
+        for cell in np.flatnonzero(np.diff(entities.value_start) > 1).tolist():
+            text = chosen.get(cell)
+            texts = part.texts_of(cell)
+            best[cell] = texts.index(part.best_of(cell) if text is None else text)
+        return names, best
 
 
-def _at(ordered: Sequence[Cluster], bits: int) -> tuple[Cluster, ...]:
-    """The clusters whose bit is set."""
-    out = []
-    while bits:
-        lowest = bits & -bits
-        out.append(ordered[lowest.bit_length() - 1])
-        bits ^= lowest
-    return tuple(out)
+class _Spellings:
+    """The values of some entities, of which the best are chosen."""
+
+    def __init__(self, stated: Statements, entities: EntityColumns, words: Words | None) -> None:
+        self._stated, self._entities, self._words = stated, entities, words
+        self.cells, self._begins = entities.cell_start.tolist(), entities.value_start.tolist()
+        self.attributes, self._value = entities.attribute.tolist(), entities.value.tolist()
+        self._counts = np.diff(entities.holder_start).tolist()
+        self._naming: dict[tuple[int, ...], list[int]] = {}
+
+    def texts_of(self, cell: int) -> list[str]:
+        """The values of a cell, the most stated first."""
+        texts = self._stated.texts[self.attributes[cell]]
+        begin, end = self._begins[cell : cell + 2]
+        return [texts[number] for number in self._value[begin:end]]
+
+    def best_of(self, cell: int) -> str:
+        """The best of its values."""
+        texts = self.texts_of(cell)
+        if len(texts) == 1:
+            return texts[0]
+        begin, end = self._begins[cell : cell + 2]
+        counts = self._counts[begin:end]
+        return best_of(dict(zip(texts, counts, strict=True)), words=self._words)
+
+    def name_of(self, first: int, last: int) -> dict[int, str]:
+        """The name of the entity with these cells, as parts by cell."""
+        attributes = tuple(self.attributes[first:last])
+        places = self._naming.get(attributes)
+        if places is None:
+            names = [self._stated.attributes[number] for number in attributes]
+            naming_ones = naming(names)
+            places = [place for place, name in enumerate(names) if name in naming_ones]
+            self._naming[attributes] = places
+        if len(places) == 1:
+            return {first + places[0]: self.best_of(first + places[0])}
+        cells = {self._stated.attributes[attributes[place]]: first + place for place in places}
+        return {cells[name]: text for name, text in self._joined(cells).items()}
+
+    def _joined(self, cells: Mapping[str, int]) -> dict[str, str]:
+        """The best name that fragments state, as parts by attribute."""
+        of_fragment: dict[int, dict[str, str]] = {}
+        for attribute, cell in cells.items():
+            begin, end = self._begins[cell : cell + 2]
+            starts = self._entities.holder_start[begin : end + 1].tolist()
+            holders = self._entities.holder[starts[0] : starts[-1]].tolist()
+            for text, (a, b) in zip(self.texts_of(cell), pairwise(starts), strict=True):
+                for fragment in holders[a - starts[0] : b - starts[0]]:
+                    of_fragment.setdefault(fragment, {}).setdefault(attribute, text)
+        found = Counter(tuple(parts.items()) for parts in of_fragment.values())
+        named = {" ".join(text for _, text in parts): parts for parts in sorted(found)}
+        joined = Counter[str]()
+        for parts, count in found.items():
+            joined[" ".join(text for _, text in parts)] += count
+        full = {name for name, parts in named.items() if len(parts) > 1}
+        return dict(named[best_of(joined, full or None, self._words)]) if named else {}
+
+
+class _Told(NamedTuple):
+    """Texts as the kernel reads them."""
+
+    starts: IntArray
+    content: bytes
+
+    @property
+    def told(self) -> binding.CTexts:
+        """The kernel's `kb_texts`, which these outlive."""
+        content = cast(c_char_p(self.content), c_void_p)
+        starts = self.starts.ctypes.data_as(POINTER(c_int64))
+        return binding.CTexts(len(self.starts) - 1, starts, content)
+
+
+def _texts(texts: Sequence[str]) -> _Told:
+    return _Told(*texts.parts()) if isinstance(texts, Texts) else _encoded(texts)
+
+
+def _encoded(texts: Sequence[str]) -> _Told:
+    encoded = [text.encode() for text in texts]
+    return _Told(starts_of(list(map(len, encoded))), b"".join(encoded))
+
+
+def _taken(found: binding.CEntities) -> EntityColumns:
+    """A copy of the kernel's columns."""
+
+    def copied(pointer: Any, n: int) -> NDArray[Any]:
+        return np.ctypeslib.as_array(pointer, (n,)).copy() if n else np.zeros(0, np.int32)
+
+    member_start, cell_start = (
+        copied(p, found.n + 1) for p in (found.member_start, found.cell_start)
+    )
+    value_start = copied(found.value_start, found.n_cells + 1)
+    holder_start = copied(found.holder_start, int(value_start[-1]) + 1)
+    return EntityColumns(
+        *(member_start, cell_start, value_start, holder_start),
+        copied(found.members, int(member_start[-1])),
+        copied(found.attribute, found.n_cells),
+        copied(found.value, int(value_start[-1])),
+        copied(found.holder, int(holder_start[-1])),
+        copied(found.reported, found.n),
+        copied(found.probability, found.n_rivals),
+    )
+
+
+def _have_vectors(fragments: Sequence[Fragment]) -> bool:
+    if isinstance(fragments, FragmentColumns):
+        rests = map(fragments.rests.texts.raw, range(len(fragments.rests.texts)))
+        return not all(rest.startswith(_NO_VECTOR) for rest in rests)
+    return any(fragment.vector is not None for fragment in fragments)
+
+
+def _some(fragments: Sequence[Fragment], rows: IntArray) -> Sequence[Fragment]:
+    if isinstance(fragments, FragmentColumns):
+        return fragments.some(rows)
+    return [fragments[row] for row in rows.tolist()]
+
+
+def _packed(
+    subproblems: Sequence[Subproblem],
+) -> tuple[Subproblems, IntArray | None, NDArray[np.int32] | None]:
+    """Subproblems as arrays, where their point estimates begin, and which clusters these have; None
+    if they are the heaviest particles."""
+    if isinstance(subproblems, Subproblems):
+        return subproblems, None, None
+    sizes, rows, weights = list[int](), list[list[int]](), list[float]()
+    clusters, estimates = list[Cluster](), list[list[int]]()
+    for one in subproblems:
+        numbers: dict[Cluster, int] = {}
+        groupings = [particle.clusters for particle in one.particles]
+        *own, estimate = (
+            [numbers.setdefault(cluster, len(numbers)) for cluster in grouping]
+            for grouping in (*groupings, one.clusters)
+        )
+        rows += own
+        estimates.append(estimate)
+        sizes.append(len(numbers))
+        weights += [particle.log_weight for particle in one.particles]
+        clusters += numbers
+    lengths, members = members_of(clusters)
+    packed = Subproblems(
+        *(np.array(sizes, np.int64), lengths, members),
+        np.array([len(one.particles) for one in subproblems], np.int64),
+        np.array(weights),
+        *members_of(rows),
+    )
+    starts, chosen = end_to_end(estimates)
+    return packed, starts, chosen.astype(np.int32)
 
 
 _TITLES = ("name", "fullname", "title", "label")
 _MOST_SEEN = 1 << 16
-_MOST_REMEMBERED = 256  # attributes of all orders; those of a table recur
-
-
-def collect(
-    fragments: Sequence[Fragment], corpus: Corpus = _NO_CORPUS
-) -> dict[str, tuple[Value, ...]]:
-    """Attribute -> distinct values, each with the fragments that state it; the best value first.
-
-    The others follow by the number of fragments, then by code point. Attributes without a place in
-    the corpus are in the order that the fragments show.
-    """
-    return _described(fragments, corpus)[1]
-
-
-def name_of(fragments: Sequence[Fragment], corpus: Corpus = _NO_CORPUS) -> str | None:
-    """The name of an entity with these fragments; None without properties.
-
-    The name is the attribute `name`, or else `full_name`, `title` or `label`; else the attributes
-    that end in "name", such as first_name and surname; else the first attribute. Case and
-    punctuation of attributes do not matter. `kbforge.kb.spelling.best_of` chooses the best name,
-    and the best value of an attribute. If several attributes name the entity, the name joins what
-    one fragment states in all of them, in the best spelling of each; a name with a single part,
-    such as only a surname, is the last choice.
-    """
-    return _described(fragments, corpus)[0]
-
-
-def _described(
-    fragments: Sequence[Fragment], corpus: Corpus
-) -> tuple[str | None, dict[str, tuple[Value, ...]]]:
-    """The name, and the values."""
-    stated = _stated(fragments, corpus.columns)
-    parts = name_parts(stated, _naming(tuple(stated)), corpus.words)
-    for attribute, values in stated.items():
-        if len(values) > 1:
-            best = parts.get(attribute)
-            if best is None:
-                best = _best_of(values, corpus.words)
-            values.sort(key=lambda value: value.value != best)
-    properties = {attribute: tuple(values) for attribute, values in stated.items()}
-    return " ".join(parts.values()) if parts else None, properties
-
-
-def _stated(fragments: Sequence[Fragment], columns: Mapping[str, int]) -> dict[str, list[Value]]:
-    """Attribute -> distinct values, the most stated first, then by code point."""
-    stated: dict[str, dict[str, list[str]]] = {}
-    for fragment in fragments:
-        name = fragment.id
-        for attribute, values in fragment.properties.items():
-            by_value = stated.get(attribute)
-            if by_value is None:
-                by_value = stated[attribute] = defaultdict(list)
-            if len(values) == 1:
-                by_value[values[0]].append(name)
-            else:
-                for value in dict.fromkeys(values):
-                    by_value[value].append(name)
-    order = tuple(sorted(stated.keys() & columns.keys(), key=columns.__getitem__))
-    if len(order) < len(stated):
-        orders = tuple(dict.fromkeys(tuple(fragment.properties) for fragment in fragments))
-        order = merged_order((order, *orders) if order else orders)
-    return {attribute: _ranked(stated[attribute]) for attribute in order}
-
-
-def _ranked(stated: Mapping[str, list[str]]) -> list[Value]:
-    values = [Value(value, tuple(ids)) for value, ids in stated.items()]
-    if len(values) > 1:
-        values.sort(key=lambda value: (-len(value.fragments), value.value))
-    return values
-
-
-def name_parts(
-    properties: Mapping[str, Sequence[Value]], naming: set[str], words: Words | None
-) -> dict[str, str]:
-    """The best name, as parts by attribute."""
-    if len(naming) < 2:
-        return {attribute: _best_of(properties[attribute], words) for attribute in naming}
-    of_fragment: dict[str, dict[str, str]] = {}
-    for attribute in properties:
-        for value in properties[attribute] if attribute in naming else ():
-            for fragment in value.fragments:
-                of_fragment.setdefault(fragment, {}).setdefault(attribute, value.value)
-    found = Counter(tuple(parts.items()) for parts in of_fragment.values())
-    named = {" ".join(text for _, text in parts): parts for parts in sorted(found)}
-    joined = Counter[str]()
-    for parts, count in found.items():
-        joined[" ".join(text for _, text in parts)] += count
-    full = {name for name, parts in named.items() if len(parts) > 1}
-    return dict(named[best_of(joined, full or None, words)])
-
-
-def _best_of(values: Sequence[Value], words: Words | None) -> str:
-    """The best of one or more values."""
-    if len(values) == 1:
-        return values[0].value
-    return best_of({value.value: len(value.fragments) for value in values}, words=words)
 
 
 def naming(attributes: Sequence[str]) -> set[str]:
@@ -403,9 +526,6 @@ def naming(attributes: Sequence[str]) -> set[str]:
         if title in letters.values():
             return {next(a for a in attributes if letters[a] == title)}
     return {a for a in attributes if letters[a].endswith("name")} or set(attributes[:1])
-
-
-_naming = lru_cache(maxsize=1 << 10)(naming)
 
 
 def mean_vector(fragments: Sequence[Fragment]) -> tuple[float, ...] | None:
@@ -488,23 +608,12 @@ def firsts_of(stated: Statements) -> IntArray:
     return np.flatnonzero(changes)
 
 
-def merged_order(orders: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+def merged_order(orders: Iterable[Iterable[str]]) -> tuple[str, ...]:
     """The overall order of attributes."""
-    if len(orders) == 1:
-        return orders[0]
-    if sum(map(len, orders)) > _MOST_REMEMBERED:
-        return _merged(orders)
-    return _remembered(orders)
-
-
-def _merged(orders: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    all_of_it = AttributeOrder()
+    whole = AttributeOrder()
     for order in orders:
-        all_of_it.add(order)
-    return tuple(all_of_it.merged())
-
-
-_remembered = lru_cache(maxsize=1 << 12)(_merged)
+        whole.add(order)
+    return tuple(whole.merged())
 
 
 def fragments_of(entity: Entity) -> list[Fragment]:
@@ -521,14 +630,3 @@ def fragments_of(entity: Entity) -> list[Fragment]:
         Fragment(id, {attribute: tuple(sorted(values)) for attribute, values in properties.items()})
         for id, properties in stated.items()
     ]
-
-
-def with_made(entities: Iterable[Entity], made: Provenance | None) -> Iterator[Entity]:
-    """The entities, the first of which records how all were made."""
-    for number, entity in enumerate(entities):
-        yield entity if number or made is None else replace(entity, made=made)
-
-
-def line_of(entity: Entity) -> bytes:
-    """The line of an entity in a knowledge base."""
-    return orjson.dumps(entity.to_json(), option=orjson.OPT_APPEND_NEWLINE)

@@ -368,7 +368,7 @@ def _with_names(facts: Facts, view: View, chief: Sequence[Entity]) -> Facts:
         held = spoken.intersection(entity.fragments)
         if held:
             fragments |= {
-                one.id: name_of([one]) or one.id for one in fragments_of(entity) if one.id in held
+                one.id: name_of(one) or one.id for one in fragments_of(entity) if one.id in held
             }
     return replace(facts, fragment_names=fragments, entity_names=entities)
 

@@ -234,7 +234,7 @@ def leaf_names(entities: Iterable[Entity]) -> list[str]:
     out = []
     for one in fragments:
         telling = [a for a in one.properties if a not in names and a not in same]
-        said = [name_of([one]) or "", *(", ".join(one.properties[a]) for a in telling)]
+        said = [name_of(one), *(", ".join(one.properties[a]) for a in telling)]
         text = quoted(", ".join(filter(None, said)), _LEAF_CHARACTERS)
         out.append(f"{text} ({quoted(one.id)})" if text else quoted(one.id))
     return out

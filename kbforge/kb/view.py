@@ -10,7 +10,7 @@ A golden record is an entity with only the values that a *policy* selects for ea
 | preferred | the value from the best source; sources that are not listed come last |
 | all | all of them |
 
-The values of an attribute are in the order of `kbforge.kb.entities.collect`. If a rule does not
+The values of an attribute are in the order of `kbforge.kb.entities.described`. If a rule does not
 distinguish several, it selects the first. A value keeps the fragments that state it.
 
 A policy is the name of a rule, for all attributes, or a TOML file:
@@ -132,6 +132,11 @@ class CountingView(View):
         for entity in self._view.entities():
             self.count += 1
             yield entity
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        for count, lines in self._view.lines():
+            self.count += count
+            yield count, lines
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
         return self._view.fragments(entity)
@@ -272,6 +277,9 @@ class GoldenView(CountingView):
             self._whole = entity
             self.unused -= entity.properties.keys()
             yield golden(entity, self._policy, self.fragments)
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        return View.lines(self)  # of the golden records, not of what they are made from
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
         """As `View`; the policy does not change fragments."""

@@ -168,7 +168,10 @@ class CGroupings(Structure):
 
     _fields_ = tuple(
         (name, c_void_p)
-        for name in ("clusters", "lengths", "members", "particles", "weights", "rows", "cells")
+        for name in (
+            *("clusters", "lengths", "members", "particles", "weights", "rows", "cells"),
+            *("estimates", "estimate", "numbers"),
+        )
     )
 
 

@@ -24,11 +24,15 @@ from kbforge.contracts import (
     LearnedState,
     Pages,
     SubproblemData,
+    Subproblems,
     Totals,
 )
 from kbforge.contracts.fragment import Shared
 from kbforge.errors import StoreError, quoted
-from kbforge.store.tables import ask, row_of, rows_of
+from kbforge.files.columns import FragmentColumns
+from kbforge.files.lines import columns_of
+from kbforge.numerics import starts_of
+from kbforge.store.tables import ask, damaged, row_of, rows_of
 
 _INT, _FLOAT = np.dtype("<i8"), np.dtype("<f8")
 _KINDS = "biuf"  # of arrays that may be kept
@@ -156,6 +160,56 @@ class StoredPages(Pages):
 
     def keys(self) -> Sequence[int]:
         return [key for (key,) in ask(self._database, "SELECT key FROM led ORDER BY key")]
+
+
+def columns_of_pages(
+    database: sqlite3.Connection, pages: Sequence[SubproblemData]
+) -> tuple[IntArray, FragmentColumns, Subproblems]:
+    """The fragments of pages by place: their numbers and content; and the subproblems, which refer
+    to them by their places among these.
+
+    Raises a StoreError if the parts of a page contradict each other.
+    """
+    arrays = {name: [getattr(page, name) for page in pages] for name in _FIELDS}
+    whole = {name: np.concatenate(parts) for name, parts in arrays.items()}
+    counts = {name: np.array(list(map(len, parts)), np.int64) for name, parts in arrays.items()}
+    if not _is_consistent(whole, counts):
+        damaged(database, "the table of subproblems")
+    members, sizes = whole["members"], whole["lengths"]
+    held = np.unique(members)
+    rows = rows_of(database, "fragment", "number", held.tolist(), all_there=True)
+    lines = sorted((place, number, line) for number, _, place, _, _, line in rows)
+    numbers = np.array([number for _, number, _ in lines], np.int64)
+    places = np.argsort(numbers)[np.searchsorted(held, members)]
+    ascending = np.lexsort((places, np.repeat(np.arange(len(sizes)), sizes)))
+    found = Subproblems(
+        *(counts["lengths"], sizes, places[ascending], counts["rows"]),
+        *(whole["weights"], whole["rows"], whole["cells"]),
+    )
+    estimate, home = found.estimate(), np.zeros(len(held), np.int64)
+    home[estimate.members] = np.repeat(estimate.subproblem, estimate.lengths)
+    if len(estimate.members) != len(held) or not np.array_equal(
+        home[places], np.repeat(np.arange(len(pages)), counts["members"])
+    ):
+        damaged(database, "the table of subproblems")
+    return numbers, columns_of([line for _, _, line in lines], fragment_from_bytes), found
+
+
+def _is_consistent(whole: Mapping[str, NDArray[Any]], counts: Mapping[str, IntArray]) -> bool:
+    """Whether the arrays of pages have the lengths that others state, and refer to clusters."""
+
+    def adds_up(sizes: str, parts: str) -> bool:
+        ends = starts_of(whole[sizes])[starts_of(counts[sizes])]
+        return bool((whole[sizes] > 0).all()) and np.array_equal(ends, starts_of(counts[parts]))
+
+    clusters = np.repeat(counts["lengths"], counts["cells"])
+    return (
+        bool((counts["rows"] > 0).all())
+        and np.array_equal(counts["rows"], counts["weights"])
+        and adds_up("lengths", "members")
+        and adds_up("rows", "cells")
+        and bool(((whole["cells"] >= 0) & (whole["cells"] < clusters)).all())
+    )
 
 
 def fragment_from_bytes(line: bytes, shared: Shared | None = None) -> Fragment:

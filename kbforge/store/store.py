@@ -21,14 +21,22 @@ from kbforge.contracts import (
     Run,
     View,
 )
-from kbforge.contracts.fragment import Shared, is_of_source
+from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import NotFoundError, StoreError, UsageError, quoted
-from kbforge.kb.entities import MOST_ALTERNATIVES, Corpus, assemble_subproblem, with_made
+from kbforge.kb.entities import (
+    MOST_ALTERNATIVES,
+    Assembler,
+    Corpus,
+    Lines,
+    entities_of,
+    with_made,
+)
 from kbforge.kb.read import made_from_json
 from kbforge.kb.spelling import Words
 from kbforge.store.database import Database
 from kbforge.store.pages import (
     StoredPages,
+    columns_of_pages,
     fragment_from_bytes,
     kept_from_bytes,
     kept_to_bytes,
@@ -333,9 +341,12 @@ class StoreView(View):
         self._tell = tell if calibrated else None
 
     def entities(self) -> Iterator[Entity]:
-        return with_made(self._entities(), self._store.made)
+        return entities_of(self.lines())
 
-    def _entities(self) -> Iterator[Entity]:
+    def lines(self) -> Iterator[Lines]:
+        return with_made(self._lines(), self._store.made)
+
+    def _lines(self) -> Iterator[Lines]:
         with self._store.database.snapshot():
             told = self._told(self.stale)
             names = self._order()
@@ -373,16 +384,18 @@ class StoreView(View):
         with self._store.database.snapshot():
             stale = [name for (name,) in rows_of(self._rows, "stale", "subproblem", names)]
             numbers = self._numbers(names)
-            yield from self._in_parts(list(numbers), list(numbers.values()), self._told(stale))
+            told = self._told(stale)
+            yield from entities_of(self._in_parts(list(numbers), list(numbers.values()), told))
 
     def _in_parts(
         self, names: Sequence[int], numbers: Sequence[int], told: Confidences
-    ) -> Iterator[Entity]:
-        """Like `_assembled`, with a bounded number of subproblems in memory."""
-        shared = Shared()
+    ) -> Iterator[Lines]:
+        """The lines of subproblems, a bounded number of which are in memory; `told` is the
+        confidence that the store lacks."""
+        corpus = self._store.corpus
         for start in range(0, len(names), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            yield from self._assembled(names[part], numbers[part], told, shared)
+            yield from self._assembled(names[part], numbers[part], told, corpus)
 
     def _numbers(self, names: Sequence[int]) -> dict[int, int]:
         """The numbers of subproblems by name, the earliest subproblem first."""
@@ -452,48 +465,33 @@ class StoreView(View):
         return [found[numbers[id]] for id in entity.fragments]
 
     def _assembled(
-        self, names: Sequence[int], numbered: Sequence[int], told: Confidences, shared: Shared
-    ) -> Iterator[Entity]:
-        """The entities of subproblems; `told` is the confidence that the store lacks."""
-        pages = {
-            name: (first, page_from_bytes(name, content))
-            for name, first, content in rows_of(self._rows, "page", "name", names, all_there=True)
-        }
+        self, names: Sequence[int], numbered: Sequence[int], told: Confidences, corpus: Corpus
+    ) -> Iterator[Lines]:
+        rows = rows_of(self._rows, "page", "name", names, all_there=True)
+        pages = {name: (first, page_from_bytes(name, content)) for name, first, content in rows}
         if any(pages[one][0] > pages[other][0] for one, other in pairwise(names)):
             damaged(self._rows, "the order of subproblems")
-        numbers = sorted({n for _, page in pages.values() for n in page.members.tolist()})
-        place: dict[int, int] = {}
-        fragments: dict[int, Fragment] = {}
-        for n, _, at, _, _, line in rows_of(
-            self._rows, "fragment", "number", numbers, all_there=True
-        ):
-            place[n], fragments[at] = at, fragment_from_bytes(line, shared)
+        of_names = [pages[name][1] for name in names]
+        numbers, fragments, subproblems = columns_of_pages(self._rows, of_names)
+        place = {number: at for at, number in enumerate(numbers.tolist())}
         ids: dict[int, str] = {}
         firsts: dict[int, int] = {}
         for id, _, members in rows_of(self._rows, "entity", "subproblem", names):
             held = numbers_from_bytes(members).tolist()
             at = min(place[n] for n in held)
             ids[at], firsts[at] = id, min(held)
-        sure, corpus = dict(told), self._store.corpus
+        sure = None
         if self._tell is not None:
-            rows = rows_of(self._rows, "confidence", "first", list(firsts.values()))
-            sure = {first: confidence for first, _, _, _, confidence in rows} | sure
-            if len(sure.keys() & firsts.values()) < len(set(firsts.values())):
+            known = rows_of(self._rows, "confidence", "first", list(firsts.values()))
+            of_numbers = {first: sure for first, _, _, _, sure in known} | dict(told)
+            if not of_numbers.keys() >= {*firsts.values()}:
                 damaged(self._rows, "the confidence of entities")
-        for name, number in zip(names, numbered, strict=True):
-            subproblem = pages[name][1].subproblem(place.__getitem__)
-            for cluster in subproblem.clusters:
-                if cluster[0] not in ids:
-                    damaged(self._rows, f"the entity of fragment {fragments[cluster[0]].id}")
-            by_first = None
-            if self._tell is not None:
-                by_first = {c[0]: sure[firsts[c[0]]] for c in subproblem.clusters}
-            yield from assemble_subproblem(
-                fragments,
-                subproblem,
-                number,
-                lambda cluster: ids[cluster[0]],
-                self._most,
-                by_first,
-                corpus,
-            )
+            sure = {at: of_numbers[first] for at, first in firsts.items()}
+
+        def id_of(first: int) -> str:
+            if first not in ids:
+                damaged(self._rows, f"the entity of fragment {fragments.ids[first]}")
+            return ids[first]
+
+        found = Assembler(fragments, subproblems, self._most, corpus, numbered)
+        yield from found.lines(lambda entities: map(id_of, entities.firsts.tolist()), sure)

@@ -18,7 +18,7 @@ from kbforge.contracts import Entity, Fragment, Kind, Value
 from kbforge.contracts.entity import Natural, Probability
 from kbforge.errors import NotFoundError, UsageError, how_sure, quoted
 from kbforge.jobs.report import Status, status_in
-from kbforge.kb.entities import Corpus, name_of
+from kbforge.kb.entities import Corpus, described
 from kbforge.kb.show import grouping
 from kbforge.kb.similarity import leaf_names
 from kbforge.kb.similarity import similar as similar_fragments
@@ -220,7 +220,7 @@ def _references(
         if name is None:
             ordered = sorted(lines[n] for n in held)
             fragments = [fragment_from_bytes(line) for _, line in ordered]
-            name = name_of(fragments, corpus) or fragments[0].id
+            name = described(fragments, corpus).name
             readers.remember((learned, content), name)
         sure = changed[id].confidence if home in stale else confidence[held[0]]
         out.append(EntityReference(id, name, len(held), sure))

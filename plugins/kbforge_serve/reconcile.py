@@ -31,7 +31,7 @@ from msgspec import Meta, Struct
 from kbforge.contracts import Fragment
 from kbforge.errors import BadRecord, LikelihoodError, UsageError, quoted
 from kbforge.jobs.match import Candidate
-from kbforge.kb.entities import collect, naming
+from kbforge.kb.entities import described, naming
 from kbforge.store.store import Store
 from kbforge.store.tables import row_of
 from kbforge.version import __version__
@@ -447,7 +447,7 @@ def _values(store: Store, id: str, most: int = _MOST_MEMBERS) -> dict[str, list[
         return {}
     numbers = store.entity(now)[1][:most]
     fragments = store.pages.fragments(numbers)
-    stated = collect([fragments[n] for n in numbers], store.corpus)
+    stated = described([fragments[n] for n in numbers], store.corpus).properties
     return {attribute: [one.value for one in values] for attribute, values in stated.items()}
 
 

@@ -73,7 +73,7 @@ def _named(store: Store, history: StoreHistory) -> Facts:
     }
     numbers = store.pages.numbers(sorted(shown))
     content = store.pages.fragments(sorted(numbers.values()))
-    names = {fragment.id: name_of([fragment]) or fragment.id for fragment in content.values()}
+    names = {fragment.id: name_of(fragment) or fragment.id for fragment in content.values()}
     return history.to_json() | {
         "regroupings": [_regrouping(one, names) for one in history.regroupings]
     }

@@ -23,7 +23,7 @@ PEOPLE = people(40, 3)
 CHOICES = RunOptions(likelihood="attributes", alpha=5.0)
 HEAVY = (
     *("scipy", "torch", "pyarrow", "pandas", "tokenizers", "kbforge_plugins"),
-    *("kbforge.fit", "kbforge.kernel", "kbforge.models", "kbforge.jobs.cluster"),
+    *("kbforge.fit", "kbforge.models", "kbforge.jobs.cluster"),
 )
 
 

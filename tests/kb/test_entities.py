@@ -20,10 +20,9 @@ from kbforge.kb.entities import (
     AttributeOrder,
     Corpus,
     assemble,
-    collect,
+    described,
     mean_vector,
     merged_order,
-    name_of,
 )
 from tests.jsonl import write_lines
 from tests.kb.posteriors import plain_fragments, posterior, posteriors, subproblem
@@ -236,8 +235,7 @@ NAMES = {
         "zzz",
     ),
     "each of several values counts": ([{"born": "1900"}, {"born": ("1901", "1900")}], "1900"),
-    "no properties": ([{}], None),
-    "no fragments": ([], None),
+    "no properties: the id": ([{}], "0"),
     "case does not divide a name, and both cases are better than one": (
         ["ADA", "Ada", "Bob Ross"],
         "Ada",
@@ -274,27 +272,31 @@ NAMES = {
 @pytest.mark.parametrize("why", NAMES)
 def test_names(why):
     rows, name = NAMES[why]
-    assert name_of(of_rows(*rows)) == name
+    assert described(of_rows(*rows)).name == name
 
 
 def test_attributes_in_another_order_name_alike():
     two = {"born": "1630"} | FULL
     one = {"first_name": "thomas", "surname": "c"}
-    assert name_of(of_rows(one, two, two)) == name_of(of_rows(two, two, one)) == "tom c"
+    assert (
+        described(of_rows(one, two, two)).name == described(of_rows(two, two, one)).name == "tom c"
+    )
 
 
 def test_attributes_keep_the_order_of_the_file():
     """A cell that is empty in the first record does not move its column to the end."""
     rows = [{"surname": "x", "born": "1900"}, {"first_name": "y", "surname": "x"}, {"town": "z"}]
-    assert list(collect(of_rows(*rows))) == ["first_name", "surname", "born", "town"]
+    assert list(described(of_rows(*rows)).properties) == ["first_name", "surname", "born", "town"]
 
 
 def test_the_best_value_is_the_first_and_others_go_by_count_then_code_point():
-    found = collect(of_rows({"b": ("z", "é"), "a": "q"}, {"b": ("é", "a")}))
+    found = described(of_rows({"b": ("z", "é"), "a": "q"}, {"b": ("é", "a")})).properties
     assert list(found) == ["b", "a"]
     values = [(v.value, v.fragments) for v in found["b"]]
     assert values == [("é", ("0", "1")), ("a", ("1",)), ("z", ("0",))]
-    found = collect(of_rows(*({"a": a} for a in ("Bob", "Bob", "ANN", "Ann", "ann.", "Cid"))))
+    found = described(
+        of_rows(*({"a": a} for a in ("Bob", "Bob", "ANN", "Ann", "ann.", "Cid")))
+    ).properties
     assert [(v.value, v.count) for v in found["a"]] == [
         *(("Ann", 1), ("Bob", 2), ("ANN", 1), ("Cid", 1), ("ann.", 1)),
     ]
@@ -309,18 +311,18 @@ def test_the_parts_of_a_name_are_those_of_one_fragment():
         {"first_name": "thomas", "surname": "chudliegh"},
         {"surname": "chudleigh"},
     ]
-    found = collect(of_rows(*rows))
-    assert name_of(of_rows(*rows)) == " ".join(values[0].value for values in found.values())
-    assert name_of(of_rows(*rows[:1], *rows[3:])) == "tom chudleigh"
+    found = described(of_rows(*rows)).properties
+    assert described(of_rows(*rows)).name == " ".join(values[0].value for values in found.values())
+    assert described(of_rows(*rows[:1], *rows[3:])).name == "tom chudleigh"
 
 
 def test_words_that_stand_once_in_the_file_may_be_slips():
     """Two fragments cannot say which is right; others of the file have the word."""
     two = of_rows("Ruth Maosn", "Ruth Mason")
-    assert name_of(two) == "Ruth Maosn"
+    assert described(two).name == "Ruth Maosn"
     others = [Fragment("x", {"surname": ("MASON",)}), Fragment("y", {"name": ("Ruth Cole",)})]
-    assert name_of(two, Corpus.of(statements_of([*two, *others]))) == "Ruth Mason"
-    assert name_of(two[::-1], Corpus.of(statements_of([*others, *two]))) == "Ruth Mason"
+    assert described(two, Corpus.of(statements_of([*two, *others]))).name == "Ruth Mason"
+    assert described(two[::-1], Corpus.of(statements_of([*others, *two]))).name == "Ruth Mason"
 
 
 @pytest.mark.parametrize(

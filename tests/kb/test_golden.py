@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Fragment, Value
 from kbforge.errors import KBForgeError, UsageError
-from kbforge.kb.entities import collect
+from kbforge.kb.entities import described
 from kbforge.kb.view import RULES, EntitiesView, GoldenView, Policy, golden, read_policy
 
 FRAGMENTS = [
@@ -83,7 +83,7 @@ def test_all_are_taken_as_they_stand():
 def test_ties(rule, values, value):
     fragments = [Fragment(str(at), {"a": (one,)}) for at, one in enumerate(values)]
     ids = tuple(fragment.id for fragment in fragments)
-    entity = Entity("e", "x", collect(fragments), ids, 1.0, 0)
+    entity = Entity("e", "x", described(fragments).properties, ids, 1.0, 0)
     (found,) = golden(entity, Policy(rule), list).properties["a"]
     assert found.value == value
 

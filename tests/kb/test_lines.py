@@ -1,4 +1,4 @@
-"""Lines that the kernel writes are those of the entities, byte for byte."""
+"""Lines that the kernel writes are those of the definitions, byte for byte."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment, Posterior, Provenance
 from kbforge.files.columns import FragmentColumns
 from kbforge.files.lines import read_columns
-from kbforge.kb import lines as module
-from kbforge.kb.entities import Corpus, assemble, line_of, with_made
-from kbforge.kb.lines import entity_lines
+from kbforge.kb import entities as module
+from kbforge.kb.consensus import consensus
+from kbforge.kb.entities import Corpus, assemble, described, entity_lines, name_of, with_made
 from tests.jsonl import write_lines
+from tests.kb import oracle
 from tests.kb.posteriors import packed, plain_fragments, posterior, posteriors, subproblem
 
 TEXTS = st.text(alphabet='aAbé"\\/\n\t\b\f\r\v\x01\x1f\x7f\ud7ff𝒜,. ', min_size=1, max_size=5)
@@ -35,12 +36,16 @@ def columns_of(fragments) -> FragmentColumns:
 def assert_alike(fragments, found: Posterior, most: int | None, calibrated=None) -> None:
     columns = columns_of(fragments)
     corpus = Corpus.of(columns.statements())
-    entities = with_made(assemble(columns, found, most, calibrated, corpus=corpus), MADE)
-    expected = b"".join(map(line_of, entities))
-    told = replace(found, subproblems=packed(found.subproblems))
-    parts = list(entity_lines(columns, told, most, calibrated, corpus, MADE))
-    assert b"".join(lines for _, lines in parts) == expected
-    assert sum(count for count, _ in parts) == len(expected.splitlines())
+    entities = list(oracle.assemble(fragments, found, most, calibrated, corpus, MADE))
+    expected = b"".join(entity.to_line() for entity in entities)
+    given_ones = [(columns, found), (fragments, found)]
+    if all(subproblem.estimate is None for subproblem in found.subproblems):
+        given_ones.append((columns, replace(found, subproblems=packed(found.subproblems))))
+    for of, told in given_ones:
+        parts = list(with_made(entity_lines(of, told, most, calibrated), MADE))
+        assert b"".join(lines for _, lines in parts) == expected
+        assert sum(count for count, _ in parts) == len(expected.splitlines())
+        assert list(assemble(of, told, most, calibrated, corpus=corpus)) == entities
 
 
 @st.composite
@@ -65,6 +70,20 @@ def test_lines_are_those_of_the_entities(data, found, most, is_calibrated):
     assert_alike(given_ones, found, most, sure if is_calibrated else None)
 
 
+@given(st.data(), posteriors(), st.sampled_from([None, 3]))
+def test_lines_of_another_estimate_are_those_of_the_entities(data, found, most):
+    given_ones = data.draw(fragments(found.n_fragments))
+    assert_alike(given_ones, consensus(found, "binder"), most)
+    whole = [replace(s, estimate=(s.fragments,)) for s in found.subproblems]
+    assert_alike(given_ones, replace(found, subproblems=tuple(whole)), most)
+
+
+@given(st.data())
+def test_a_fragment_alone_has_the_name_of_its_entity(data):
+    (one,) = data.draw(fragments(1))
+    assert name_of(one) == described([one]).name
+
+
 @pytest.mark.parametrize("at_once", [1, 3])
 def test_parts_are_those_of_the_whole(monkeypatch, at_once):
     monkeypatch.setattr(module, "_AT_ONCE", at_once)
@@ -77,8 +96,7 @@ def test_all_alternatives_stop_where_their_ids_exceed_a_line(monkeypatch):
     block = subproblem(range(3), (6, [(0, 1, 2)]), *others)
     plain = [Fragment(name, {"name": ("A",)}) for name in ("éé", "bb", "cc")]
     for most in (5, 6, 12):
-        monkeypatch.setattr(module, "MOST_CHARACTERS", most)
-        monkeypatch.setattr("kbforge.kb.entities.MOST_CHARACTERS", most)
+        monkeypatch.setattr(module, "_MOST_CHARACTERS", most)
         assert_alike(plain, posterior(block), None)
 
 
@@ -86,4 +104,4 @@ def test_a_grouping_that_leaves_a_fragment_out_is_a_fault_of_the_clusterer():
     found = posterior(subproblem([0], (1, [(0,)])))
     short = replace(found, subproblems=packed(found.subproblems), n_fragments=2)
     with pytest.raises(AssertionError, match="not a partition"):
-        list(entity_lines(columns_of(plain_fragments(2)), short, 3, None, Corpus(), None))
+        list(entity_lines(columns_of(plain_fragments(2)), short))

@@ -15,7 +15,7 @@ from kbforge.contracts.entity import Change, DecisionRecord, Kind, Run
 from kbforge.evaluation.reliability import Bin, Reliability
 from kbforge.kb import report
 from kbforge.kb.components import source_hash
-from kbforge.kb.entities import collect, name_of
+from kbforge.kb.entities import described
 from kbforge.kb.report import (
     MOST,
     MOST_LINES,
@@ -230,8 +230,8 @@ def stating(n, *rows, confidence=0.5, alternatives=()):
     ]
     return Entity(
         f"e{n}",
-        name_of(fragments) or "",
-        collect(fragments),
+        described(fragments).name,
+        described(fragments).properties,
         tuple(one.id for one in fragments),
         confidence,
         n,

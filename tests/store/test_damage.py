@@ -15,9 +15,11 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from kbforge.errors import KBForgeError
+from kbforge.contracts import Fragment
+from kbforge.errors import KBForgeError, StoreError
 from kbforge.files.fragments import write_fragments
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.confidence import complete_confidence
@@ -26,8 +28,9 @@ from kbforge.jobs.remove import remove
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
 from kbforge.store.database import SMALL, Database
+from kbforge.store.pages import page_from_bytes, page_to_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import COLUMNS, change_rows
+from kbforge.store.tables import COLUMNS, change_rows, rows_of, write_rows
 from tests.people import people
 from tests.program import Run
 from tests.store.copies import enlarge
@@ -232,3 +235,42 @@ def test_rows_are_changed_with_their_checksum(path: Path) -> None:
     with Database(str(path), write=True) as database:
         database.transaction(lambda rows: change_rows(rows, "run", {1: {"about": "å \n"}}))
     Database(str(path)).close()
+
+
+def _with_page(path: Path, **changes: list[int]) -> None:
+    """Change the arrays of one of the store's pages, with a right checksum."""
+    with Database(str(path), write=True) as database:
+        rows = rows_of(database.connection, "page", "name", list(range(9)))
+        pages = [(page_from_bytes(name, content), first) for name, first, content in rows]
+        page, first = next(one for one in pages if len(one[0].members) > 1)
+        arrays = {name: np.array(new, getattr(page, name).dtype) for name, new in changes.items()}
+        row = {page.name: (first, page_to_bytes(replace(page, **arrays)))}
+        database.transaction(lambda rows: write_rows(rows, "page", row))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cells": [1 << 40]},
+        {"cells": [-1]},
+        {"cells": []},
+        {"rows": [0], "cells": []},
+        {"rows": [], "cells": [], "weights": []},
+        {"weights": []},
+        {"lengths": [1]},
+        {"members": [0, 0]},
+        {"members": [0, 8]},
+        {"members": [0, 1 << 40]},
+    ],
+    ids=str,
+)
+def test_a_page_that_contradicts_itself_is_damage(
+    tmp_path: Path, changes: dict[str, list[int]]
+) -> None:
+    path = tmp_path / "kb.sqlite"
+    twice = [Fragment(str(at), {"name": (f"Ann {at // 2}",)}) for at in range(10)]
+    add_fragments(str(path), twice, RunOptions(likelihood="attributes", alpha=1.0))
+    assert [len(entity.fragments) for entity in entities_of(str(path))] == [2] * 5
+    _with_page(path, **changes)
+    with pytest.raises(StoreError, match="is damaged: "):
+        list(entities_of(str(path)))

@@ -67,7 +67,9 @@ struct kb_texts {
   const char* bytes;
 };
 
-// Subproblems as kbforge.contracts.Subproblems has them, each part with where it begins.
+// Subproblems as kbforge.contracts.Subproblems has them, each part with where it begins; their point
+// estimates like particles, null if these are the first ones; and their numbers, null if these are
+// their places.
 struct kb_groupings {
   const std::int64_t *clusters, *lengths;
   const std::int32_t* members;
@@ -75,6 +77,9 @@ struct kb_groupings {
   const double* weights;
   const std::int64_t* rows;
   const std::int32_t* cells;
+  const std::int64_t* estimates;
+  const std::int32_t* estimate;
+  const std::int64_t* numbers;
 };
 
 // What the fragments of a file state: by statement its attribute and value, by attribute its place in

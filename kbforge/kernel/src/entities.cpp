@@ -1,5 +1,5 @@
-// The entities of a file: how sure each is, what its fragments state, and its line of JSON
-// (kbforge/kb/lines.py; kbforge/kb/entities.py has the definitions).
+// Entities: how sure each is, what its fragments state, and its line of JSON (kbforge/kb/entities.py
+// has the definitions).
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -59,7 +59,8 @@ class Beliefs {
         having_[static_cast<std::size_t>(rank_[static_cast<std::size_t>(cell)])].push_back(row);
       }
     }
-    if (n_rows_ > 1) hold();
+    // unless all groupings are one
+    if (n > of.rows[first_row_ + 1] - of.rows[first_row_]) hold();
   }
 
   // The probability of a cluster; and its alternatives above `least`, the most probable first.
@@ -179,15 +180,13 @@ class Entities {
     for (std::int64_t at = begin; at < end; ++at) {
       Beliefs beliefs(groupings_, at, local_);
       chosen.clear();
-      for (const std::int32_t cell : span(groupings_.cells, groupings_.rows, groupings_.particles[at])) {
-        chosen.push_back(groupings_.clusters[at] + cell);
-      }
+      for (const std::int32_t cell : estimate(at)) chosen.push_back(groupings_.clusters[at] + cell);
       std::sort(chosen.begin(), chosen.end(), [&](std::int64_t a, std::int64_t b) {
         return first_of(a) < first_of(b);
       });
       for (const std::int64_t cluster : chosen) {
         reported_.push_back(beliefs.about(cluster, least_, rivals));
-        subproblem_.push_back(at);
+        subproblem_.push_back(groupings_.numbers ? groupings_.numbers[at] : at);
         keep(beliefs, rivals);
         describe(span(groupings_.members, groupings_.lengths, cluster));
       }
@@ -244,6 +243,11 @@ class Entities {
   }
 
  private:
+  Span<std::int32_t> estimate(std::int64_t at) const {
+    if (groupings_.estimates) return span(groupings_.estimate, groupings_.estimates, at);
+    return span(groupings_.cells, groupings_.rows, groupings_.particles[at]);
+  }
+
   std::int32_t first_of(std::int64_t cluster) const {
     return groupings_.members[groupings_.lengths[cluster]];
   }

@@ -35,7 +35,6 @@ import orjson
 from kbforge.contracts import Entity, Exporter, Fragment, View
 from kbforge.errors import UsageError
 from kbforge.files.io import open_output
-from kbforge.kb.entities import line_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,8 +89,8 @@ class JsonlExporter(Exporter):
     def export(self, view: View, target: str) -> None:
         """Write one line per entity, keys in the order of `Entity.to_json`."""
         with open_output(target) as out:
-            for entity in view.entities():
-                out.write(line_of(entity))
+            for _, lines in view.lines():
+                out.write(lines)
 
 
 _ROW_GROUP_BYTES = 200_000  # of JSON; a row group is held in memory
