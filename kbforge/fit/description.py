@@ -290,9 +290,9 @@ def _alike(
     links, strength = np.empty(2 * len(pairs), np.int32), np.empty(2 * len(pairs))
     every = np.arange(len(pairs))
     halves = (second, first, order, after), (first, second, every, before[1:])
-    for one, other, some, shift in halves:
-        places = every + shift[one[some]]
-        links[places], strength[places] = other[some], cosine[some]
+    for one, other, which, shift in halves:
+        places = every + shift[one[which]]
+        links[places], strength[places] = other[which], cosine[which]
     return WeightedPairs(before + after, links, strength), parts
 
 

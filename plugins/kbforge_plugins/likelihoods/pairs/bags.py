@@ -24,10 +24,11 @@ import re
 import zlib
 from array import array
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -199,7 +200,7 @@ class TokenLists:
     """The tokens of many texts, as numbers in the order in which the tokens come first."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[str, int] = defaultdict(count().__next__)
         self._flat, self._starts = array("i"), array("q", [0])
 
     @classmethod
@@ -212,8 +213,7 @@ class TokenLists:
 
     def add(self, tokens: Iterable[str]) -> None:
         """Add a text."""
-        numbers = self._numbers
-        self._flat.extend([numbers.setdefault(token, len(numbers)) for token in tokens])
+        self._flat.extend(map(self._numbers.__getitem__, tokens))
         self._starts.append(len(self._flat))
 
     def __len__(self) -> int:
@@ -254,9 +254,8 @@ class TokenLists:
     def each(self, made: Callable[[str], str]) -> TokenLists:
         """These texts with another token in the place of each."""
         out = TokenLists()
-        numbers = out._numbers
-        new = [numbers.setdefault(one, len(numbers)) for one in map(made, self._numbers)]
-        out._flat.frombytes(np.array(new, np.int32)[self.flat].tobytes())
+        new = np.fromiter(map(out._numbers.__getitem__, map(made, self._numbers)), np.int32)
+        out._flat.frombytes(new[self.flat].tobytes())
         out._starts = self._starts
         return out
 
@@ -464,7 +463,8 @@ def codes_of(text: str) -> dict[str, list[str]]:
     codes = [
         code
         for run in _CODE.findall(text)
-        if _is_code(code := run if run.isalnum() else _JOINS.sub("", run))
+        if not run.isalpha()
+        and _is_code(code := run if run.isalnum() else _JOINS.sub("", run))
         and not _UNIT.fullmatch(run)
     ]
     found = {

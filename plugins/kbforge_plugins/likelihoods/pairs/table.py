@@ -22,7 +22,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, groupby
@@ -177,6 +177,12 @@ def acronyms_of(tokens: list[str]) -> tuple[str, str]:
         return "", ""
     large = [token for token in tokens if token not in SMALL]
     return "".join(t[0] for t in tokens), "".join(t[0] for t in large) if len(large) > 1 else ""
+
+
+def _forms_of(name: str, words: list[str], bare: str) -> tuple[str, ...]:
+    """The `FORMS` of a name."""
+    first, last = (words[0], words[-1]) if words else ("", "")
+    return name, " ".join(sorted(words)), "".join(words), bare, first, last, *acronyms_of(words)
 
 
 def trigrams_of(value: str) -> list[str]:
@@ -468,7 +474,8 @@ class _Parts:
         self.scripts = [script_of(_written(said, naming)) for said in statements]
         consonants = TokenLists.of(map(consonants_of, self.names))
         self.consonants = consonants.together(self.called, self.which)
-        self.words_of_all = TokenLists.of(map(_all_words, statements))
+        words_in = lru_cache(maxsize=1 << 14)(lambda value: tokens_of(folded(value)))
+        self.words_of_all = TokenLists.of(_all_words(said, words_in) for said in statements)
         self.codes = {kind: TokenLists() for kind in CODE_BAGS}
         spelled = []
         for said in statements:
@@ -479,15 +486,14 @@ class _Parts:
         self.spelt = Strings.of(spelled)
         self.values: dict[str, list[str]] = {}
         self.stated: dict[str, IntArray] = {}
-        found = {attribute: TokenLists() for attribute in attributes}
+        columns: dict[str, list[str]] = {attribute: [] for attribute in attributes}
         for one in map(dict, statements):
-            for attribute, values in found.items():
-                values.add((one.get(attribute, ""),))
-        for attribute, values in found.items():
-            self.values[attribute] = sorted(values.tokens)
+            for attribute, column in columns.items():
+                column.append(one.get(attribute, ""))
+        for attribute, column in columns.items():
+            self.values[attribute] = sorted({*column})
             at = {value: k for k, value in enumerate(self.values[attribute])}
-            numbers = np.array([at[value] for value in values.tokens], dtype=np.int64)
-            self.stated[attribute] = numbers[values.flat]
+            self.stated[attribute] = np.fromiter(map(at.__getitem__, column), np.int64)
         self.attributes = np.array([len(one) for one in statements], dtype=np.int64)
 
 
@@ -609,21 +615,13 @@ class StatementReader:
         def ordered() -> Iterator[str]:
             return (" ".join(sorted(some)) for some in words())
 
-        forms: dict[str, Iterable[str]] = {
-            "name": parts.names,
-            "sorted": ordered(),
-            "compact": map("".join, words()),
-            "bare": (" ".join(sorted(some)) for some in sounds()),
-            "first": (some[0] if some else "" for some in words()),
-            "last": (some[-1] if some else "" for some in words()),
-            "acronym": (acronyms_of(some)[0] for some in words()),
-            "short acronym": (acronyms_of(some)[1] for some in words()),
-        }
+        bare = (" ".join(sorted(some)) for some in sounds())
+        forms = map(_forms_of, parts.names, words(), bare)
         return NameForms(
             text=_texts(parts.names),
             bare=_texts(map(" ".join, sounds())),
             sorted=_texts(ordered()),
-            forms=np.stack([_numbers(forms[form]) for form in FORMS]),
+            forms=_numbers(chain.from_iterable(forms)).reshape(-1, len(FORMS)).T.copy(),
             letters=np.stack(
                 [
                     _bits([t[0] for t in some if len(t) > 1] for some in words()),
@@ -685,8 +683,8 @@ def _written(said: Statement, naming: tuple[str, ...]) -> str:
     return "".join(value for name, value in said if name in naming)
 
 
-def _all_words(said: Statement) -> list[str]:
-    words = (w for _, value in said for w in tokens_of(folded(value.replace("\n", " "))))
+def _all_words(said: Statement, words_in: Callable[[str], list[str]]) -> list[str]:
+    words = chain.from_iterable(words_in(value.replace("\n", " ")) for _, value in said)
     return list(dict.fromkeys(words))[:_MOST_WORDS]
 
 
