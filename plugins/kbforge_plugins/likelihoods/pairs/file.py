@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import json
 import weakref
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -37,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.files.columns import FragmentColumns, Taken
 from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.models.trees import Trees
 from kbforge.numerics import at_numbers, starts_of
@@ -59,7 +59,7 @@ from kbforge_plugins.likelihoods.pairs.table import (
     RecordTable,
     Statement,
     StatementReader,
-    statement_of,
+    statements_of,
 )
 
 NAME_FEATURES = (
@@ -292,6 +292,7 @@ class File:
         self._worths = np.array((*map(address, self._told), len(facts)))
         self._order = np.argsort(digests[:, 0], kind="stable")
         self._first = digests[self._order, 0]
+        self._read: tuple[weakref.ref[FragmentColumns], NDArray[np.int32]] | None = None
 
     @classmethod
     def fitted(
@@ -302,9 +303,8 @@ class File:
         If fragments that share a value of `link` are different entities, each row belongs to a
         table, and rows of one table are not compared.
         """
-        counted = Counter(statement_of(fragment, link) for fragment in fragments)
-        said = sorted(counted)
-        counts = np.array([counted[one] for one in said], dtype=np.int64)
+        said, of = statements_of(fragments, link)
+        counts = np.bincount(of, minlength=len(said))
         reader, table = StatementReader.fitted(said, counts)
         numbers, which = np.unique(table.numbers("name"), return_inverse=True)
         of_name = [np.bincount(which, some, len(numbers)) for some in (counts, None)]
@@ -321,7 +321,17 @@ class File:
         digests = np.array([_digest(one) for one in said], dtype=np.int64).reshape(-1, 2)
         worths = _worths(table, tops[1], counts, pairs)
         rows = _rows(table, tops, names, counts, worths, int(counts.sum()))
-        return cls(reader, digests, counts, rows, names, facts, worths), pairs
+        file = cls(reader, digests, counts, rows, names, facts, worths)
+        if isinstance(fragments, FragmentColumns):
+            file._read = weakref.ref(fragments), of
+        return file, pairs
+
+    def rows_of(self, fragments: Sequence[Fragment]) -> IntArray | None:
+        """The rows of fragments of the columns that the file was fitted to; None of others."""
+        taken = Taken.of(fragments)
+        if self._read is None or self._read[0]() is not taken.fragments:
+            return None
+        return self._read[1][taken.places].astype(np.int64)
 
     @property
     def naming(self) -> tuple[str, ...]:

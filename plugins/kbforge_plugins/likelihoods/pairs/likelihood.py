@@ -88,7 +88,7 @@ class PairClusters(MergingClusters):
 
     def read(self, fragments: Sequence[Fragment]) -> EncodedFragments:
         odds = self._odds
-        rows = np.array([odds.encode(fragment) for fragment in fragments], dtype=np.int32)
+        rows = odds.encode_all(fragments).astype(np.int32)
         starts = np.arange(len(rows) + 1)
         first, self._told = self._told, odds.n_rows
         # each new row's candidates among the rows before it, so that a pair is told once
@@ -100,6 +100,11 @@ class PairClusters(MergingClusters):
         pairs = np.array([one for some in near for one in some], dtype=np.int32).reshape(-1, 2)
         told = first, starts_of(sizes), *pairs.T.copy()
         return EncodedFragments(starts, np.zeros(len(rows), np.int32), rows, told)
+
+    def read_all(self, fragments: Sequence[Fragment]) -> EncodedFragments:
+        encoded = self.read(fragments)
+        self.tell(encoded)
+        return encoded._replace(new=None)
 
     def tell(self, encoded: EncodedFragments) -> None:
         first, starts, *arrays = encoded.new
@@ -224,10 +229,12 @@ class Pairs(ConjugateLikelihood):
         others are `UNREAD`.
         """
         odds = self._odds
-        row = np.full(len(fragments), UNREAD, np.int64)
-        for number, fragment in enumerate(fragments):
-            found = odds.row_of(fragment, placed is None or bool(placed[number]))
-            row[number] = UNREAD if found is None else found
+        row = odds.file.rows_of(fragments)
+        if row is None:
+            row = np.full(len(fragments), UNREAD, np.int64)
+            for number, fragment in enumerate(fragments):
+                found = odds.row_of(fragment, placed is None or bool(placed[number]))
+                row[number] = UNREAD if found is None else found
         first, second, above = odds.near_of(np.unique(row[row != UNREAD]))
         plain = above - np.where(first != second, odds.shift, 0)
         return PairOdds(row, first, second, (plain + APART) / UNITS, APART / UNITS)

@@ -322,6 +322,13 @@ class Odds:
         assert row is not None
         return row
 
+    def encode_all(self, fragments: Sequence[Fragment]) -> IntArray:
+        """The rows of fragments, as `encode`."""
+        rows = self.file.rows_of(fragments)
+        if rows is None:
+            rows = np.fromiter(map(self.encode, fragments), np.int64, len(fragments))
+        return rows
+
     def row_of(self, fragment: Fragment, place: bool) -> Row | None:
         """The row of a fragment's statement; if the file lacks it, it is compared with the file, or
         None."""
@@ -467,7 +474,7 @@ class PairIndex(CandidateIndex):
     def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
         """See `kbforge.contracts.index`; vectorised where the file has all of the fragments."""
         odds = self._odds
-        rows = np.fromiter(map(odds.encode, fragments), dtype=np.int64, count=len(fragments))
+        rows = odds.encode_all(fragments)
         if rows.max(initial=-1) >= self._n:
             return super().keys_of(fragments)
         places = np.arange(len(rows))

@@ -22,14 +22,15 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, groupby
-from typing import TypeAlias
+from itertools import chain, count, groupby, pairwise
+from typing import TypeAlias, cast
 
 import numpy as np
 from anyascii import anyascii
+from numpy.typing import NDArray
 
 from kbforge.contracts import Constraints, FloatArray, Fragment, IntArray
 from kbforge.kernel.binding import address
@@ -48,6 +49,7 @@ from kbforge.texts.kinds import (
     stated,
     words_of,
 )
+from kbforge.texts.statements import StatedValues
 from kbforge_plugins.likelihoods.pairs.bags import (
     CODE_BAGS,
     Bags,
@@ -222,6 +224,28 @@ def statement_of(fragment: Fragment, link: str | None = None) -> Statement:
         table = stated(Constraints(link=link).stated(fragment))
         said = [(_TABLE, table), *((attribute, v) for attribute, v in said if attribute != link)]
     return tuple(sorted((attribute, value) for attribute, value in said if value))
+
+
+def statements_of(
+    fragments: Sequence[Fragment], link: str | None = None
+) -> tuple[list[Statement], NDArray[np.int32]]:
+    """The different statements of fragments, ascending, and the place of each fragment's."""
+    numbers: defaultdict[Hashable, int] = defaultdict(count().__next__)
+    if link is not None:
+        of = [numbers[statement_of(fragment, link)] for fragment in fragments]
+        known = cast(list[Statement], list(numbers))
+    else:
+        said = StatedValues.of(fragments)
+        starts, places = said.ranked(sorted(said.attributes), np.arange(len(said)))
+        pairs = [(a, v) for a, some in zip(said.attributes, said.values, strict=True) for v in some]
+        kept = np.array([value != "" for _, value in pairs], np.bool_)[said.value[places]]
+        values, starts = said.value[places][kept], starts_of(kept)[starts]
+        content, size = values.tobytes(), values.itemsize
+        of = [numbers[content[a:b]] for a, b in pairwise((size * starts).tolist())]
+        numbered = (np.frombuffer(cast(bytes, one), values.dtype).tolist() for one in numbers)
+        known = [tuple(map(pairs.__getitem__, some)) for some in numbered]
+    order = sorted(range(len(known)), key=known.__getitem__)
+    return [known[k] for k in order], np.argsort(order)[of].astype(np.int32)
 
 
 def table_of(said: Statement) -> str:
