@@ -38,6 +38,7 @@ from kbforge.contracts import (
     IntArray,
     ModelSpec,
 )
+from kbforge.files.columns import Taken
 from kbforge.fit.description import PairModel, PairOdds
 from kbforge.indexes.selective import (
     MOST_RELATIVES,
@@ -114,7 +115,7 @@ def close_ones(fragments: Sequence[Fragment], odds: PairOdds, most: int) -> Samp
 def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample:
     """The part of a file, or all of a small one; the index is fitted to it."""
     order = by_digest(fragments)
-    keys = keys_of_each([fragments[i] for i in order[:PART]], index)
+    keys = keys_of_each(Taken(fragments, np.array(order[:PART])), index)
     wanted = chain.from_iterable(keys)
     holders = holders_of(wanted, fragments, order, index, _MOST_SHARING)
 

@@ -441,7 +441,7 @@ def neighbourhoods(
     if len(order) <= most:
         return drawn(fragments, order, lambda _: (), most)
     # as every seed fills the sample, there are no more than these
-    keys = keys_of_each([fragments[i] for i in order[:most]], index)
+    keys = keys_of_each(Taken(fragments, np.array(order[:most])), index)
     wanted = chain.from_iterable(keys)
     holders = holders_of(wanted, fragments, order, index, MOST_RELATIVES)
 
@@ -527,7 +527,7 @@ def drawn(
     `relatives` returns other places in the order; it is called only for seeds.
     """
     if len(order) <= most:
-        return Sample(tuple(fragments[i] for i in order), tuple(order), len(order))
+        return _sample(fragments, order, len(order))
     sample: set[int] = set()
     seeds = 0
     while len(sample) < most and seeds < len(order):
@@ -535,5 +535,9 @@ def drawn(
         sample.update(relatives(seeds))
         seeds += 1
     rest = sorted(i for i in sample if i >= seeds)
-    places = tuple(order[i] for i in [*range(seeds), *rest])
-    return Sample(tuple(fragments[i] for i in places), places, seeds)
+    return _sample(fragments, [order[i] for i in [*range(seeds), *rest]], seeds)
+
+
+def _sample(fragments: Sequence[Fragment], places: Sequence[int], seeds: int) -> Sample:
+    """The fragments at these places, which are made together."""
+    return Sample(tuple(Taken(fragments, np.array(places, np.int64))[:]), tuple(places), seeds)

@@ -16,7 +16,11 @@ from kbforge.errors import ModelError
 from kbforge.testing.likelihood import same, stored
 from kbforge.texts.kinds import KINDS, Kind, feature_names, features_of
 from kbforge.texts.statements import StatedValues
-from kbforge_plugins.likelihoods.attributes.fitting import discounts_of, vocabularies_of
+from kbforge_plugins.likelihoods.attributes.fitting import (
+    discounts_of,
+    keys_shared,
+    vocabularies_of,
+)
 from kbforge_plugins.likelihoods.attributes.urn import (
     SLIPS,
     AttributeRates,
@@ -278,7 +282,8 @@ def found_for(fragments: list[Fragment], clusters: list[tuple[int, ...]]) -> dic
     encoder = Encoder(vocabularies)
     records = encoder.encode_all(fragments)
     rates = {name: AttributeRates.prior(v.kind) for name, v in vocabularies.items()}
-    found = discounts_of(vocabularies, rates, records, clusters)
+    sharing = keys_shared([*vocabularies.values()], records)
+    found = discounts_of(vocabularies, rates, records, clusters, sharing)
     return dict(zip(vocabularies, found, strict=True))
 
 

@@ -203,13 +203,14 @@ def discounts_of(
     rates: Rates,
     records: Sequence[Record],
     clusters: Sequence[Cluster],
+    sharing: Sequence[SharedKeys],
 ) -> list[float]:
     """The discount of each attribute's evidence, above 0 and at most 1; the rates have none."""
     read_as = [(vocabulary, rates[name]) for name, vocabulary in vocabularies.items()]
     urns = UrnClusters(Encoder(vocabularies), read_as)
     urns.meet([[u for record in records for k, u in record if k == i] for i in range(len(read_as))])
     apart = [_Votes() for _ in vocabularies]
-    for i, j, shared in _near_misses([*vocabularies.values()], records, clusters):
+    for i, j, shared in _near_misses(sharing, clusters):
         _vote(apart, urns, records[i], records[j], shared)
     together = [_Votes() for _ in vocabularies]
     for cluster in clusters:
@@ -260,11 +261,12 @@ def _vote(
             votes[index].evidence += evidence
 
 
-def _near_misses(
-    vocabularies: Sequence[Vocabulary], records: Sequence[Record], clusters: Sequence[Cluster]
-) -> list[tuple[int, int, set[int]]]:
-    """Pairs of records, and the attributes in which they share a rare key."""
-    of_record = {i: number for number, cluster in enumerate(clusters) for i in cluster}
+SharedKeys: TypeAlias = tuple[int, int, set[int]]
+"""A pair of records, and the attributes in which they share a rare key."""
+
+
+def keys_shared(vocabularies: Sequence[Vocabulary], records: Sequence[Record]) -> list[SharedKeys]:
+    """The pairs of records that share a rare key, ascending."""
     holders: dict[tuple[int, int, int], list[int]] = {}
     for i, record in enumerate(records):
         for index, u in record:
@@ -275,11 +277,18 @@ def _near_misses(
     for (index, _, _), held in holders.items():
         if len(held) <= _MOST_HOLDERS:
             for pair in combinations(held, 2):
-                if of_record[pair[0]] != of_record[pair[1]]:
-                    shared.setdefault(pair, set()).add(index)
-    voted: dict[tuple[int, int], tuple[int, int, set[int]]] = {}
-    for (i, j), attributes in sorted(shared.items()):
+                shared.setdefault(pair, set()).add(index)
+    return [(i, j, attributes) for (i, j), attributes in sorted(shared.items())]
+
+
+def _near_misses(sharing: Sequence[SharedKeys], clusters: Sequence[Cluster]) -> list[SharedKeys]:
+    """The first pair of each two clusters that share a rare key."""
+    of_record = {i: number for number, cluster in enumerate(clusters) for i in cluster}
+    voted: dict[tuple[int, int], SharedKeys] = {}
+    for i, j, attributes in sharing:
         first, second = sorted((of_record[i], of_record[j]))
+        if first == second:
+            continue
         voted.setdefault((first, second), (i, j, attributes))
         if len(voted) >= _MOST_NEAR_MISSES:
             break
@@ -365,12 +374,13 @@ def fit_unlabelled(
         used[k].append(u)
     for vocabulary, numbers in zip(vocabularies.values(), used, strict=True):
         vocabulary.remember(numbers)
+    sharing = keys_shared([*vocabularies.values()], records)
     for _ in range(_MOST_ROUNDS):
         spec = ModelSpec(model(vocabularies, rates), alpha, index=index)
         clusters = GreedyClusterer().cluster(sample, spec, np.random.default_rng(0)).clusters()
         vocabularies = counted_by_entity(by_record, records, clusters)
         rates = rates_of(vocabularies, records, clusters, _PRIOR_WEIGHT) | known
-        rates = discounted(vocabularies, rates, records, clusters) | known
+        rates = discounted(vocabularies, rates, records, clusters, sharing) | known
         size_of = {i: len(cluster) for cluster in clusters for i in cluster}
         before = entities
         found = len(fragments) * float(np.mean([1 / size_of[i] for i in range(seeds)]))
@@ -488,9 +498,10 @@ def discounted(
     rates: Rates,
     records: Sequence[Record],
     clusters: Sequence[Cluster],
+    sharing: Sequence[SharedKeys],
 ) -> dict[str, AttributeRates]:
     """The rates with each attribute's discount, from clusters and near misses."""
-    found = discounts_of(vocabularies, rates, records, clusters)
+    found = discounts_of(vocabularies, rates, records, clusters, sharing)
     return {
         name: replace(rates[name], discount=discount)
         for name, discount in zip(vocabularies, found, strict=True)
