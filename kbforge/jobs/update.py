@@ -36,7 +36,6 @@ from kbforge.files.answers import read_answers
 from kbforge.files.fragments import to_line
 from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarked
 from kbforge.fit.choices import PreparedRun, RunOptions, require_link
-from kbforge.jobs.decide import answers_decided
 from kbforge.jobs.models import attributes_of, drift_of, freeze, require_same
 from kbforge.jobs.opening import OpenStore, locked, require_all, resume
 from kbforge.store.database import Database
@@ -127,7 +126,10 @@ def add_fragments(
             require_comparable(store, new, accepted)
             held = resume(store, FILLS, about, began)
         notes = list(held.prepared.notes if fresh else ())
-        notes += answers_decided(held, decided) if decided else []
+        if decided:
+            from kbforge.jobs.decide import answers_decided  # .4 s to import
+
+            notes += answers_decided(held, decided)
         whole = against is None and not held.session.n_fragments
         added = _run(held, new, known, whole, on_step)
         return replace(
