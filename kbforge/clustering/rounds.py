@@ -347,13 +347,14 @@ class Agglomeration:
     def _postings(self, found: _Columns) -> dict[int, KeyFamilies]:
         """The families that keys lead to: of the clusters that hold a fragment with the key."""
         starts, keys = keys_of(self._index, Taken.of(self._fragments.fragments))
-        firsts = found.members[starts_of(found.lengths)[:-1]]
-        held = np.stack([found.members, np.repeat(firsts, found.lengths)])
-        held = np.unique(held, axis=1)  # of a fragment and a family
-        at, number = spread(starts, held[0])
-        pairs = keys[at], held[1][number]
-        order = np.lexsort(pairs[::-1])
-        key, family = (one[order] for one in pairs)
+        n, firsts = len(starts) - 1, found.members[starts_of(found.lengths)[:-1]]
+        held, families = np.divmod(
+            np.unique(found.members * n + np.repeat(firsts, found.lengths)), n
+        )
+        at, number = spread(starts, held)
+        key, family = keys[at], families[number]
+        order = np.lexsort((family, key))
+        key, family = key[order], family[order]
         new = np.ones(len(key), np.bool_)
         new[1:] = (key[1:] != key[:-1]) | (family[1:] != family[:-1])
         key, family = key[new], family[new]

@@ -385,6 +385,11 @@ class SubproblemData:
             for slot, members in zip(self.slots.tolist(), held, strict=True)
         }
 
+    def heaviest(self) -> tuple[Cluster, ...]:
+        """The clusters of the heaviest particle."""
+        held = _parts(self.members, self.lengths)
+        return tuple(sorted([tuple(held[k]) for k in self.cells[: self.rows[0]].tolist()]))
+
     def subproblem(self, called: Callable[[int], int] | None = None) -> Subproblem:
         """The page as plain tuples; `called` gives the fragments other numbers."""
         # most pages are short, and lists are cut sooner than arrays

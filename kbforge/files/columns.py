@@ -272,6 +272,11 @@ class FragmentColumns(Sequence[Fragment]):
             return [kept[row // _BLOCK][row % _BLOCK] for row in rows.tolist()]
         return list(self._made(rows))
 
+    def may_have(self, name: str) -> bool:
+        """Whether the metadata of a fragment may have something of this name."""
+        content = self.rests.texts.parts()[1]
+        return b"\\" in content or orjson.dumps(name) in content
+
     def statements(self) -> Statements:
         """What the fragments state; the arrays are not to be changed."""
         return self._statements

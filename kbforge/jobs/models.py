@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
@@ -37,7 +36,7 @@ from kbforge.fit.choices import (
     make_models,
     require_untempered,
 )
-from kbforge.kb.entities import columns_of
+from kbforge.kb.entities import columns_of, firsts_of
 from kbforge.kb.spelling import Words
 from kbforge.models.bundle import MANIFEST, bundles_read_once, is_name, make_likelihood
 from kbforge.store.pages import kept_from_bytes
@@ -490,26 +489,25 @@ def attributes_of(store: Store) -> set[str]:
 
 def drift_of(fragments: Sequence[Fragment], due: bool) -> Drift:
     """Start new tallies: nothing was added since the models learned; `due` are to be added."""
-    stated: Counter[str] = Counter()
-    counts: dict[str, Counter[str]] = {}
-    for fragment in fragments:
-        for attribute, values in fragment.properties.items():
-            stated[attribute] += 1
-            counts.setdefault(attribute, Counter()).update(values)
-    common = sorted(stated, key=lambda a: (-stated[a], a))[:_MOST_ATTRIBUTES]
-    different = sum(map(len, counts.values()))
+    said = statements_of(fragments)
+    n = len(said.attributes)
+    stated = np.bincount(said.attribute[firsts_of(said)], minlength=n).tolist()
+    counts = [np.bincount(said.value[said.attribute == number]) for number in range(n)]
+    ranked = sorted(range(n), key=lambda number: (-stated[number], said.attributes[number]))
+    different = sum(map(len, said.texts))
     size = min(max(_BITS * different, _LEAST_BITS), _MOST_BITS)
     size = 1 << math.ceil(math.log2(size))
     seen = np.zeros(size // 8, dtype=np.uint8)
-    for attribute, counter in counts.items():
-        for value in counter:
+    for attribute, texts in zip(said.attributes, said.texts, strict=True):
+        for value in texts:
             for bit in _bits(attribute, value, size):
                 seen[bit >> 3] |= 1 << (bit & 7)
+    common = sorted((said.attributes[number], number) for number in ranked[:_MOST_ATTRIBUTES])
     learned = {
-        a: Tally(stated[a], counts[a].total(), sum(n == 1 for n in counts[a].values()))
-        for a in sorted(common)
+        attribute: Tally(stated[k], int(counts[k].sum()), int((counts[k] == 1).sum()))
+        for attribute, k in common
     }
-    columns = dict.fromkeys(islice(columns_of(statements_of(fragments)), _MOST_COLUMNS))
+    columns = dict.fromkeys(islice(columns_of(said), _MOST_COLUMNS))
     return Drift(len(fragments), len(fragments) * due, 0, learned, {}, columns, seen)
 
 

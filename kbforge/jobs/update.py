@@ -21,7 +21,7 @@ from kbforge.contracts import (
     Progress,
     StepResult,
 )
-from kbforge.contracts.fragment import ROW, is_of_source
+from kbforge.contracts.fragment import AUTHORITY, ROW, is_of_source
 from kbforge.errors import (
     DuplicateError,
     LikelihoodError,
@@ -33,6 +33,7 @@ from kbforge.errors import (
 )
 from kbforge.files.answers import decided as decisions_of
 from kbforge.files.answers import read_answers
+from kbforge.files.columns import FragmentColumns
 from kbforge.files.fragments import to_line
 from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarked
 from kbforge.fit.choices import PreparedRun, RunOptions, require_link
@@ -117,7 +118,7 @@ def add_fragments(
             prepared = _create(database, fragments, choices, on_stage, against)
             held = OpenStore(Store(database), prepared, plain, FILLS, about, began)
             decided: Sequence[Decision] = prepared.answers
-            new = list(fragments)
+            new = fragments
         else:
             _require_made_so(store, plain, against)
             decided = _answered(store, choices.answers, fragments)
@@ -195,10 +196,12 @@ def _create(
     return prepared
 
 
-def _given(fragments: Sequence[Fragment], against: Authority | None) -> list[Fragment]:
+def _given(fragments: Sequence[Fragment], against: Authority | None) -> Sequence[Fragment]:
     """The entities of an authority, if there is one, and then the fragments, without marks."""
     if against is not None:
         return [*against.entities, *mentions_of(fragments, against)]
+    if isinstance(fragments, FragmentColumns) and not fragments.may_have(AUTHORITY):
+        return fragments
     return [unmarked(x) if x.known is not None else x for x in fragments]
 
 

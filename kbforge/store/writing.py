@@ -202,7 +202,7 @@ class StoreWriter:
         none and is to be opened again."""
         self._begun = begun
         self._new = {number: (x, number) for number, x in enumerate(begun.fragments)}
-        clusters = {page.name: page.subproblem().clusters for page in begun.pages}
+        clusters = {page.name: page.heaviest() for page in begun.pages}
         self._entities.follow(clusters, ())
 
     def removed(self, fragments: Mapping[int, str]) -> None:
