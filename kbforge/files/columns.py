@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from ctypes import POINTER, c_char_p, c_int64, c_void_p, cast
 from itertools import pairwise
 from typing import NamedTuple, overload
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from kbforge.contracts import Fragment, IntArray
 from kbforge.contracts.fragment import ROW
 from kbforge.files.fragments import held
+from kbforge.kernel.binding import CTexts
 from kbforge.numerics import spread, starts_of
 
 _BLOCK = 1024  # fragments that are made at a time
@@ -176,6 +178,28 @@ class Texts(Sequence[str]):
             text, first = content.decode(), starts[0]
             return [text[a - first : b - first] for a, b in pairwise(starts)]
         return [self._content[a:b].decode() for a, b in pairwise(starts)]
+
+
+class EncodedTexts(NamedTuple):
+    """Texts as the kernel reads them."""
+
+    starts: IntArray
+    content: bytes
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> EncodedTexts:
+        """These texts in UTF-8."""
+        if isinstance(texts, Texts):
+            return cls(*texts.parts())
+        encoded = [text.encode() for text in texts]
+        return cls(starts_of(list(map(len, encoded))), b"".join(encoded))
+
+    @property
+    def told(self) -> CTexts:
+        """The kernel's `kb_texts`, which these outlive."""
+        content = cast(c_char_p(self.content), c_void_p)
+        starts = self.starts.ctypes.data_as(POINTER(c_int64))
+        return CTexts(len(self.starts) - 1, starts, content)
 
 
 class OptionalTexts(NamedTuple):

@@ -17,7 +17,7 @@ Attributes are in the order of the file, as far as its fragments show it: each f
 own attributes, and the overall order agrees with them. All entities of a file have the same order.
 
 The kernel (`kbforge/kernel/src/entities.cpp`) works on columns and writes lines of JSON. Here names
-and the best of several spellings are chosen, and `Entity` objects are made of lines.
+and the best of several spellings beyond ASCII are chosen, and `Entity` objects are made of lines.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from __future__ import annotations
 import hashlib
 import heapq
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from ctypes import POINTER, byref, c_char_p, c_int64, c_void_p, cast, string_at
+from concurrent.futures import Future, ThreadPoolExecutor
+from ctypes import byref, c_void_p, string_at
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
@@ -39,7 +40,6 @@ from numpy.typing import NDArray
 from kbforge.contracts import (
     Cluster,
     Entity,
-    FloatArray,
     Fragment,
     IntArray,
     Particle,
@@ -48,12 +48,12 @@ from kbforge.contracts import (
     Subproblem,
     Subproblems,
 )
-from kbforge.files.columns import FragmentColumns, Statements, Texts, ids_of, statements_of
+from kbforge.files.columns import EncodedTexts, FragmentColumns, Statements, ids_of, statements_of
 from kbforge.kb.read import entity_from_json
 from kbforge.kb.spelling import Words, best_of
 from kbforge.kernel import binding
-from kbforge.kernel.binding import address, kernel_library
-from kbforge.numerics import end_to_end, members_of, starts_of
+from kbforge.kernel.binding import address, kernel_library, workers
+from kbforge.numerics import end_to_end, members_of
 
 MOST_ALTERNATIVES = 3
 
@@ -224,30 +224,6 @@ def entity_ids(earliest: str) -> Iterator[str]:
     raise AssertionError("two fragments have one id")
 
 
-class EntityColumns(NamedTuple):
-    """Some entities: their members, what they state, and how probable they are.
-
-    An entity has cells, one for each attribute in order, with the values of the attribute, the most
-    stated first; each value has the fragments that state it. Starts are where those of each begin.
-    """
-
-    member_start: IntArray
-    cell_start: IntArray
-    value_start: IntArray
-    holder_start: IntArray
-    members: NDArray[np.int32]
-    attribute: NDArray[np.int32]  # of cells
-    value: NDArray[np.int32]
-    holder: NDArray[np.int32]  # of values
-    reported: FloatArray
-    probability: FloatArray  # of alternatives
-
-    @property
-    def firsts(self) -> NDArray[np.int32]:
-        """The smallest fragment of each."""
-        return self.members[self.member_start[:-1]]
-
-
 class Assembler:
     """The kernel's entities of some subproblems, which refer to fragments by their places.
 
@@ -268,11 +244,11 @@ class Assembler:
         corpus: Corpus | None = None,
         numbers: Sequence[int] | None = None,
     ) -> None:
-        self._fragments, self._ids = fragments, ids_of(fragments)
-        self._stated = stated = statements_of(fragments)
+        self.fragments = fragments
+        self.stated = stated = statements_of(fragments)
         corpus = Corpus.of(stated) if corpus is None else corpus
-        self._words = corpus.words
-        texts = [_texts(of) for of in stated.texts]
+        self.words = corpus.words
+        texts = [EncodedTexts.of(texts) for texts in stated.texts]
         packed, *estimates = _packed(subproblems)
         groupings = packed.arrays()
         clusters, lengths = groupings[:2]
@@ -280,24 +256,24 @@ class Assembler:
         called = None if numbers is None else np.array(numbers, np.int64)
         more = (*estimates, called)
         place = corpus.places(stated.attributes)
+        ranks = np.array([_naming_rank(name) for name in stated.attributes], np.int32)
         columns: tuple[NDArray[Any], ...] = stated.starts, stated.attribute, stated.value, place
-        names, ids = _encoded(stated.attributes), _texts(self._ids)
-        self._held = groupings, more, columns, texts, names, ids  # what the kernel reads
+        names, ids = EncodedTexts.of(stated.attributes), EncodedTexts.of(ids_of(fragments))
+        bits = np.zeros(0, np.uint8) if corpus.words is None else corpus.words.bits
+        self._held = groupings, more, columns, ranks, texts, names, ids, bits  # the kernel reads
         said = binding.CSaid(
-            *map(address, columns),
+            *(*map(address, (*columns, ranks)), _UNNAMING),
             (binding.CTexts * len(texts))(*(one.told for one in texts)),
             *(names.told, ids.told),
+            *(address(bits) if len(bits) else None, len(bits)),
         )
         grouped = binding.CGroupings(
             *map(address, groupings), *(None if x is None else address(x) for x in more)
         )
         least = -1.0 if most_alternatives is None else _LEAST_PROBABILITY
         most = -_MOST_CHARACTERS if most_alternatives is None else most_alternatives
-        self._kernel = kernel_library()
-        self._handle = self._kernel.kb_entities_new(byref(grouped), byref(said), most, least)
-        self._texts_told = said  # holds the array of texts
-        weakref.finalize(self, self._kernel.kb_entities_free, self._handle)
-        self._has_vectors = _have_vectors(fragments)
+        self.told = grouped, said, most, least
+        self.has_vectors = _have_vectors(fragments)
 
     def lines(
         self,
@@ -311,110 +287,126 @@ class Assembler:
         for entities in self._parts():
             firsts, ids = entities.firsts.tolist(), list(name(entities))
             sure = None if calibrated is None else [calibrated[first] for first in firsts]
-            yield len(firsts), self._lines(entities, sure, ids)
+            yield len(firsts), entities.lines(sure, ids)
 
     def _parts(self) -> Iterator[EntityColumns]:
-        """The entities, some thousand at a time; each part lasts until the next one."""
-        cells, found = self._begins, binding.CEntities()
-        at, n = 0, len(cells) - 1
+        """The entities, some thousand at a time; others are assembled ahead on threads."""
+        ahead = deque[Future[EntityColumns]]()
+        with ThreadPoolExecutor(workers()) as pool:
+            for begin, end in self._ranges():
+                ahead.append(pool.submit(EntityColumns, self, begin, end))
+                if len(ahead) > workers():
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+
+    def _ranges(self) -> Iterator[tuple[int, int]]:
+        """Where each part of the subproblems begins and ends."""
+        cells, at, n = self._begins, 0, len(self._begins) - 1
         while at < n:
             end = max(int(np.searchsorted(cells, cells[at] + _AT_ONCE, side="right")) - 1, at + 1)
-            self._kernel.kb_entities_assemble(self._handle, at, end, byref(found))
-            yield _taken(found)
+            yield at, end
             at = end
 
-    def _lines(
-        self, entities: EntityColumns, sure: Sequence[float] | None, ids: Sequence[str]
-    ) -> bytes:
-        """The lines of a part, with calibrated confidence and ids."""
-        names, best = self._chosen(entities)
-        reported = orjson.dumps(entities.reported.tolist())
-        texts = [_encoded(ids), _encoded(names), self._more(entities)]
+
+class EntityColumns:
+    """The kernel's entities of some subproblems.
+
+    An entity has cells, one for each attribute in order, with the values of the attribute, the most
+    stated first; each value has the fragments that state it. Starts are where those of each begin.
+    """
+
+    def __init__(self, of: Assembler, begin: int, end: int) -> None:
+        self._of, self._kernel, found = of, kernel_library(), binding.CEntities()
+        grouped, said, most, least = of.told
+        self._handle = self._kernel.kb_entities_new(
+            *(byref(grouped), byref(said), most, least, begin, end, byref(found))
+        )
+        weakref.finalize(self, self._kernel.kb_entities_free, self._handle)
+
+        def column(pointer: Any, n: int) -> NDArray[Any]:
+            return np.ctypeslib.as_array(pointer, (n,)) if n else np.zeros(0, np.int32)
+
+        self.member_start, self._cell_start = (
+            column(p, found.n + 1) for p in (found.member_start, found.cell_start)
+        )
+        self._value_start = column(found.value_start, found.n_cells + 1)
+        n_values = int(self._value_start[-1])
+        self._holder_start = column(found.holder_start, n_values + 1)
+        self.members = column(found.members, int(self.member_start[-1]))
+        self._attribute, self._best = (
+            column(p, found.n_cells) for p in (found.attribute, found.best)
+        )
+        self._value = column(found.value, n_values)
+        self._holder = column(found.holder, int(self._holder_start[-1]))
+        self._undecided = column(found.undecided, found.n_undecided)
+        self._reported = column(found.reported, found.n)
+        self._probability = column(found.probability, found.n_rivals)  # of alternatives
+
+    @property
+    def firsts(self) -> NDArray[np.int32]:
+        """The smallest fragment of each."""
+        firsts: NDArray[np.int32] = self.members[self.member_start[:-1]]
+        return firsts
+
+    def lines(self, sure: Sequence[float] | None, ids: Sequence[str]) -> bytes:
+        """Their lines, with calibrated confidence and ids."""
+        names = [self._chosen(entity) for entity in self._undecided.tolist()]
+        reported = orjson.dumps(self._reported.tolist())
+        texts = [EncodedTexts.of(ids), EncodedTexts.of(names), self._more()]
         also = binding.CStatedEntities(
             *(one.told for one in texts),
-            address(best),
             reported if sure is None else orjson.dumps(sure),
             None if sure is None else reported,
-            orjson.dumps(entities.probability.tolist()),
+            orjson.dumps(self._probability.tolist()),
         )
         lines = c_void_p()
         size = self._kernel.kb_entities_lines(self._handle, byref(also), byref(lines))
         return string_at(lines, size) if size else b""
 
-    def _more(self, entities: EntityColumns) -> _Told:
-        """The vectors of entities, as more of their JSON."""
-        if not self._has_vectors:
-            return _encoded([""] * len(entities.firsts))
+    def _more(self) -> EncodedTexts:
+        """Their vectors, as more of their JSON."""
+        if not self._of.has_vectors:
+            return EncodedTexts.of([""] * (len(self.member_start) - 1))
         out = []
-        for a, b in pairwise(entities.member_start.tolist()):
-            vector = mean_vector(_some(self._fragments, entities.members[a:b].astype(np.int64)))
+        for a, b in pairwise(self.member_start.tolist()):
+            vector = mean_vector(_some(self._of.fragments, self.members[a:b].astype(np.int64)))
             out.append("" if vector is None else f',"vector":{orjson.dumps(vector).decode()}')
-        return _encoded(out)
+        return EncodedTexts.of(out)
 
-    def _chosen(self, entities: EntityColumns) -> tuple[list[str], NDArray[np.int32]]:
-        """The name of each entity, and of each attribute the place of its best value."""
-        part = _Spellings(self._stated, entities, self._words)
-        names, chosen = list[str](), dict[int, str]()
-        for (a, b), first in zip(pairwise(part.cells), entities.firsts.tolist(), strict=True):
-            parts = part.name_of(a, b)
-            chosen |= parts
-            names.append(" ".join(parts.values()) or self._ids[first])
-        best = np.zeros(len(part.attributes), np.int32)
-        for cell in np.flatnonzero(np.diff(entities.value_start) > 1).tolist():
-            text = chosen.get(cell)
-            texts = part.texts_of(cell)
-            best[cell] = texts.index(part.best_of(cell) if text is None else text)
-        return names, best
+    def _chosen(self, entity: int) -> str:
+        """The name of an entity, whose best values are chosen."""
+        attributes = self._of.stated.attributes
+        cells = range(*self._cell_start[entity : entity + 2].tolist())
+        cell_of = {attributes[self._attribute[cell]]: cell for cell in cells}
+        naming_ones = naming(tuple(cell_of))
+        parts = dict[str, str]()
+        if len(naming_ones) > 1:
+            parts = self._joined({name: cell_of[name] for name in cell_of if name in naming_ones})
+        for name, cell in cell_of.items():
+            texts = self._texts(cell)
+            begin, end = self._value_start[cell : cell + 2]
+            counts = np.diff(self._holder_start[begin : end + 1]).tolist()
+            stated = dict(zip(texts, counts, strict=True))
+            best = parts[name] if name in parts else best_of(stated, words=self._of.words)
+            self._best[cell] = texts.index(best)
+            if {name} == naming_ones:
+                parts[name] = best
+        return " ".join(parts.values())
 
-
-class _Spellings:
-    """The values of some entities, of which the best are chosen."""
-
-    def __init__(self, stated: Statements, entities: EntityColumns, words: Words | None) -> None:
-        self._stated, self._entities, self._words = stated, entities, words
-        self.cells, self._begins = entities.cell_start.tolist(), entities.value_start.tolist()
-        self.attributes, self._value = entities.attribute.tolist(), entities.value.tolist()
-        self._counts = np.diff(entities.holder_start).tolist()
-        self._naming: dict[tuple[int, ...], list[int]] = {}
-
-    def texts_of(self, cell: int) -> list[str]:
+    def _texts(self, cell: int) -> list[str]:
         """The values of a cell, the most stated first."""
-        texts = self._stated.texts[self.attributes[cell]]
-        begin, end = self._begins[cell : cell + 2]
-        return [texts[number] for number in self._value[begin:end]]
-
-    def best_of(self, cell: int) -> str:
-        """The best of its values."""
-        texts = self.texts_of(cell)
-        if len(texts) == 1:
-            return texts[0]
-        begin, end = self._begins[cell : cell + 2]
-        counts = self._counts[begin:end]
-        return best_of(dict(zip(texts, counts, strict=True)), words=self._words)
-
-    def name_of(self, first: int, last: int) -> dict[int, str]:
-        """The name of the entity with these cells, as parts by cell."""
-        attributes = tuple(self.attributes[first:last])
-        places = self._naming.get(attributes)
-        if places is None:
-            names = [self._stated.attributes[number] for number in attributes]
-            naming_ones = naming(names)
-            places = [place for place, name in enumerate(names) if name in naming_ones]
-            self._naming[attributes] = places
-        if len(places) == 1:
-            return {first + places[0]: self.best_of(first + places[0])}
-        cells = {self._stated.attributes[attributes[place]]: first + place for place in places}
-        return {cells[name]: text for name, text in self._joined(cells).items()}
+        texts = self._of.stated.texts[self._attribute[cell]]
+        return [texts[k] for k in self._value[slice(*self._value_start[cell : cell + 2])].tolist()]
 
     def _joined(self, cells: Mapping[str, int]) -> dict[str, str]:
         """The best name that fragments state, as parts by attribute."""
         of_fragment: dict[int, dict[str, str]] = {}
         for attribute, cell in cells.items():
-            begin, end = self._begins[cell : cell + 2]
-            starts = self._entities.holder_start[begin : end + 1].tolist()
-            holders = self._entities.holder[starts[0] : starts[-1]].tolist()
-            for text, (a, b) in zip(self.texts_of(cell), pairwise(starts), strict=True):
-                for fragment in holders[a - starts[0] : b - starts[0]]:
+            begin, end = self._value_start[cell : cell + 2]
+            starts = pairwise(self._holder_start[begin : end + 1].tolist())
+            for text, (a, b) in zip(self._texts(cell), starts, strict=True):
+                for fragment in self._holder[a:b].tolist():
                     of_fragment.setdefault(fragment, {}).setdefault(attribute, text)
         found = Counter(tuple(parts.items()) for parts in of_fragment.values())
         named = {" ".join(text for _, text in parts): parts for parts in sorted(found)}
@@ -422,52 +414,7 @@ class _Spellings:
         for parts, count in found.items():
             joined[" ".join(text for _, text in parts)] += count
         full = {name for name, parts in named.items() if len(parts) > 1}
-        return dict(named[best_of(joined, full or None, self._words)]) if named else {}
-
-
-class _Told(NamedTuple):
-    """Texts as the kernel reads them."""
-
-    starts: IntArray
-    content: bytes
-
-    @property
-    def told(self) -> binding.CTexts:
-        """The kernel's `kb_texts`, which these outlive."""
-        content = cast(c_char_p(self.content), c_void_p)
-        starts = self.starts.ctypes.data_as(POINTER(c_int64))
-        return binding.CTexts(len(self.starts) - 1, starts, content)
-
-
-def _texts(texts: Sequence[str]) -> _Told:
-    return _Told(*texts.parts()) if isinstance(texts, Texts) else _encoded(texts)
-
-
-def _encoded(texts: Sequence[str]) -> _Told:
-    encoded = [text.encode() for text in texts]
-    return _Told(starts_of(list(map(len, encoded))), b"".join(encoded))
-
-
-def _taken(found: binding.CEntities) -> EntityColumns:
-    """A copy of the kernel's columns."""
-
-    def copied(pointer: Any, n: int) -> NDArray[Any]:
-        return np.ctypeslib.as_array(pointer, (n,)).copy() if n else np.zeros(0, np.int32)
-
-    member_start, cell_start = (
-        copied(p, found.n + 1) for p in (found.member_start, found.cell_start)
-    )
-    value_start = copied(found.value_start, found.n_cells + 1)
-    holder_start = copied(found.holder_start, int(value_start[-1]) + 1)
-    return EntityColumns(
-        *(member_start, cell_start, value_start, holder_start),
-        copied(found.members, int(member_start[-1])),
-        copied(found.attribute, found.n_cells),
-        copied(found.value, int(value_start[-1])),
-        copied(found.holder, int(holder_start[-1])),
-        copied(found.reported, found.n),
-        copied(found.probability, found.n_rivals),
-    )
+        return dict(named[best_of(joined, full or None, self._of.words)])
 
 
 def _have_vectors(fragments: Sequence[Fragment]) -> bool:
@@ -516,16 +463,25 @@ def _packed(
 
 
 _TITLES = ("name", "fullname", "title", "label")
+_UNNAMING = len(_TITLES) + 1
 _MOST_SEEN = 1 << 16
 
 
 def naming(attributes: Sequence[str]) -> set[str]:
     """The attributes that together name an entity."""
-    letters = {a: "".join(filter(str.isalnum, a.casefold())) for a in attributes}
-    for title in _TITLES:
-        if title in letters.values():
-            return {next(a for a in attributes if letters[a] == title)}
-    return {a for a in attributes if letters[a].endswith("name")} or set(attributes[:1])
+    ranks = {attribute: _naming_rank(attribute) for attribute in attributes}
+    least = min(ranks.values(), default=_UNNAMING)
+    found = [attribute for attribute in attributes if ranks[attribute] == least]
+    return {*(found if least == _UNNAMING - 1 else found[:1])}
+
+
+def _naming_rank(attribute: str) -> int:
+    """The rank of an attribute among those that name an entity: a title, the attributes that end in
+    "name" together, and others, of which the first one names what has no better."""
+    letters = "".join(filter(str.isalnum, attribute.casefold()))
+    if letters in _TITLES:
+        return _TITLES.index(letters)
+    return _UNNAMING - letters.endswith("name")
 
 
 def mean_vector(fragments: Sequence[Fragment]) -> tuple[float, ...] | None:

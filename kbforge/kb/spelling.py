@@ -36,6 +36,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from ctypes import byref
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -43,7 +44,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.files.columns import Statements
+from kbforge.files.columns import EncodedTexts, Statements
+from kbforge.kernel.binding import address, kernel_library
 from kbforge.numerics import spread, starts_of
 
 MOST = 32
@@ -76,9 +78,11 @@ class Words:
     @classmethod
     def of(cls, stated: Statements) -> Words:
         """The words of a file."""
-        found = [_places(text) for texts in stated.texts for text in texts]
-        starts, held = starts_of(list(map(len, found))), np.array([*chain(*found)], np.int64)
-        del found
+        sizes, places = (
+            zip(*map(_places_of, stated.texts), strict=True) if stated.texts else ((), ())
+        )
+        starts = starts_of(np.concatenate([_NO_SIZES, *sizes]))
+        held = np.concatenate([_NO_SIZES, *places])
         base = starts_of(list(map(len, stated.texts)))
         several = np.zeros(_MOST_BITS, np.uint8)  # how many fragments have the word, up to 2
         for first in range(0, len(stated.starts) - 1, _AT_ONCE):
@@ -101,6 +105,22 @@ class Words:
         """The number of words in a text that no other fragment has."""
         mask = 8 * len(self.bits) - 1
         return sum(not self.bits[(place & mask) >> 3] >> (place & 7) & 1 for place in _places(text))
+
+
+def _places_of(texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """How many places each text has, and the places; the kernel reads texts in ASCII."""
+    told = EncodedTexts.of(texts)
+    sizes = np.empty(len(texts), np.int32)
+    places = np.empty((len(told.content) + len(texts)) // 2 + 1, np.int32)
+    count = kernel_library().kb_words_places(byref(told.told), address(sizes), address(places))
+    others = np.flatnonzero(sizes < 0)
+    found = [_places(texts[number]) for number in others.tolist()]
+    at = np.repeat(starts_of(np.maximum(sizes, 0))[others], list(map(len, found)))
+    sizes[others] = list(map(len, found))
+    return sizes, np.insert(places[:count], at, [*chain(*found)])
+
+
+_NO_SIZES = np.zeros(0, np.int32)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -179,10 +179,12 @@ class CSaid(Structure):
     """kb_said: what fragments state."""
 
     _fields_ = (
-        *((name, c_void_p) for name in ("starts", "attribute", "value", "place")),
+        *((name, c_void_p) for name in ("starts", "attribute", "value", "place", "naming")),
+        ("unnaming", c_int32),
         ("texts", POINTER(CTexts)),
         ("names", CTexts),
         ("ids", CTexts),
+        *(("words", c_void_p), ("n_words", c_int64)),
     )
 
 
@@ -190,11 +192,15 @@ class CEntities(Structure):
     """kb_entities: what entities state, and how probable they are."""
 
     _fields_ = (
-        *((name, c_int64) for name in ("n", "n_cells", "n_rivals")),
+        *((name, c_int64) for name in ("n", "n_cells", "n_rivals", "n_undecided")),
         *((name, _INTS) for name in ("member_start", "cell_start", "value_start", "holder_start")),
-        *((name, POINTER(c_int32)) for name in ("members", "attribute", "value", "holder")),
+        *((name, POINTER(c_int32)) for name in ("members", "attribute", "value", "holder", "best")),
+        ("undecided", _INTS),
         *((name, _DOUBLES) for name in ("reported", "probability")),
     )
+
+
+_ENTITIES = POINTER(CEntities)
 
 
 class CStatedEntities(Structure):
@@ -202,12 +208,11 @@ class CStatedEntities(Structure):
 
     _fields_ = (
         *((name, CTexts) for name in ("ids", "names", "more")),
-        ("best", c_void_p),
         *((name, c_char_p) for name in ("confidence", "reported", "rivals")),
     )
 
 
-VERSION = 20
+VERSION = 21
 """Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -331,9 +336,18 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_columns_texts": (None, (c_void_p, c_int32, c_int64, POINTER(CTexts))),
     "kb_columns_numbers": (c_int64, (c_void_p, c_int32, POINTER(POINTER(c_int32)))),
     "kb_columns_starts": (c_int64, (c_void_p, POINTER(_INTS))),
-    "kb_entities_new": (c_void_p, (POINTER(CGroupings), POINTER(CSaid), c_int64, c_double)),
+    "kb_entities_new": (
+        c_void_p,
+        (
+            *map(POINTER, (CGroupings, CSaid)),
+            c_int64,
+            c_double,
+            c_int64,
+            c_int64,
+            POINTER(CEntities),
+        ),
+    ),
     "kb_entities_free": (None, (c_void_p,)),
-    "kb_entities_assemble": (None, (c_void_p, c_int64, c_int64, POINTER(CEntities))),
     "kb_entities_lines": (c_int64, (c_void_p, POINTER(CStatedEntities), POINTER(c_void_p))),
     "kb_attributes_new": (c_void_p, ()),
     "kb_table_free": (None, (c_void_p,)),
@@ -359,6 +373,7 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_counts_rows": (c_int32, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
     "kb_pairs_new": (c_void_p, (c_int64, *7 * (c_void_p,), c_int64, c_double)),
     "kb_pairs_rows": (c_int32, (c_void_p, c_int64, c_int64, *3 * (c_void_p,))),
+    "kb_words_places": (c_int64, (POINTER(CTexts), c_void_p, c_void_p)),
     "kb_names_parts": (c_int64, (c_int64, *5 * (c_void_p,))),
     "kb_names_nearest": (None, (c_int64, *5 * (c_void_p,), *3 * (c_int64,), c_int32, c_void_p)),
     "kb_names_products": (None, (c_int64, *4 * (c_void_p,), c_int64, *4 * (c_void_p,))),

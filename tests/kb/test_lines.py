@@ -19,7 +19,10 @@ from tests.kb import oracle
 from tests.kb.posteriors import packed, plain_fragments, posterior, posteriors, subproblem
 
 TEXTS = st.text(alphabet='aAbé"\\/\n\t\b\f\r\v\x01\x1f\x7f\ud7ff𝒜,. ', min_size=1, max_size=5)
-VALUES = st.lists(TEXTS, min_size=1, max_size=3).map(tuple)
+SPELLINGS = st.text(alphabet="aAbs1.,-@'\t ", min_size=1, max_size=9) | st.sampled_from(
+    ["Ray, Bob", "Bob Ray", "BOB RAY", "B. Ray", "bob@ray.de", "+1,5", "1.5", "s. a.", "x" * 1001]
+)
+VALUES = st.lists(TEXTS | SPELLINGS, min_size=1, max_size=3).map(tuple)
 NAMES = st.sampled_from(["name", "first name", "surname", "town", 'a"b', "x"])
 MADE = Provenance("1", "attributes", 2.0, 0)
 
@@ -76,6 +79,28 @@ def test_lines_of_another_estimate_are_those_of_the_entities(data, found, most):
     assert_alike(given_ones, consensus(found, "binder"), most)
     whole = [replace(s, estimate=(s.fragments,)) for s in found.subproblems]
     assert_alike(given_ones, replace(found, subproblems=tuple(whole)), most)
+
+
+@given(st.data(), st.booleans())
+def test_spellings_in_ascii_are_chosen_as_others(data, is_known):
+    n = data.draw(st.integers(1, 40))
+    values = st.lists(SPELLINGS, min_size=1, max_size=2).map(tuple)
+    stated = st.dictionaries(NAMES, values, min_size=1)
+    columns = columns_of([Fragment(str(k), data.draw(stated)) for k in range(n)])
+    corpus = Corpus.of(columns.statements())
+    corpus = corpus if is_known else replace(corpus, words=None)
+    found = posterior(subproblem(range(n), (1, [tuple(range(n))])))
+    assert [*assemble(columns, found, 0, corpus=corpus)] == [
+        *oracle.assemble(columns, found, 0, None, corpus)
+    ]
+
+
+@pytest.mark.parametrize("workers", ["1", "3"])
+def test_lines_do_not_depend_on_the_number_of_threads(monkeypatch, workers):
+    monkeypatch.setattr(module, "_AT_ONCE", 1)
+    monkeypatch.setenv("KBFORGE_WORKERS", workers)
+    blocks = [subproblem([k, k + 1], (2, [(k, k + 1)]), (1, [(k,), (k + 1,)])) for k in (0, 2, 4)]
+    assert_alike(plain_fragments(6), posterior(*blocks), 3)
 
 
 @given(st.data())

@@ -83,28 +83,35 @@ struct kb_groupings {
 };
 
 // What the fragments of a file state: by statement its attribute and value, by attribute its place in
-// the order of the file and the texts of its values.
+// the order of the file, its rank among those that name an entity and the texts of its values. The
+// best ranks name an entity by the first such attribute, the last but one by all, the last none. Words
+// are bits, how many bytes.
 struct kb_said {
   const std::int64_t* starts;
-  const std::int32_t *attribute, *value, *place;
+  const std::int32_t *attribute, *value, *place, *naming;
+  std::int32_t unnaming;
   const kb_texts* texts;
   kb_texts names, ids;
+  const std::uint8_t* words;
+  std::int64_t n_words;
 };
 
-// Entities: how many they are, what they state (attributes, values of each, fragments that state it),
-// how probable they are, and how probable their alternatives.
+// Entities: how many they are, what they state (attributes, values of each, fragments that state it,
+// and the place of the best value of an attribute), those whose names and best values are for the
+// caller to choose, how probable they are, and how probable their alternatives.
 struct kb_entities {
-  std::int64_t n, n_cells, n_rivals;
+  std::int64_t n, n_cells, n_rivals, n_undecided;
   const std::int64_t *member_start, *cell_start, *value_start, *holder_start;
   const std::int32_t *members, *attribute, *value, *holder;
+  std::int32_t* best;
+  const std::int64_t* undecided;
   const double *reported, *probability;
 };
 
-// What their lines have besides: ids, names, more of JSON; of each attribute the place of its best
-// value; and lists of numbers in JSON, the second one unless the first is what is reported.
+// What their lines have besides: ids, names of the undecided ones, more of JSON; and lists of numbers
+// in JSON, the second one unless the first is what is reported.
 struct kb_stated_entities {
   kb_texts ids, names, more;
-  const std::int32_t* best;
   const char *confidence, *reported, *rivals;
 };
 
@@ -348,18 +355,23 @@ KB_API void kb_columns_texts(kbforge::ColumnReader* reader, std::int32_t which,
 KB_API std::int64_t kb_columns_numbers(kbforge::ColumnReader* reader, std::int32_t which,
                                        const std::int32_t** out);
 
-// The entities of a file, whose subproblems and statements outlive it. Of each the `most` most probable
-// alternatives above `least` are kept; a negative `most` bounds the characters of their ids instead.
+// The entities of some subproblems of a file, whose subproblems and statements outlive them. Of each
+// the `most` most probable alternatives above `least` are kept; a negative `most` bounds the characters
+// of their ids instead.
 KB_API kbforge::Entities* kb_entities_new(const kb_groupings* groupings, const kb_said* said,
-                                          std::int64_t most, double least);
+                                          std::int64_t most, double least, std::int64_t begin,
+                                          std::int64_t end, kb_entities* out);
 KB_API void kb_entities_free(kbforge::Entities* entities);
-// Assemble those of some subproblems, and give their lines, how many bytes.
-KB_API void kb_entities_assemble(kbforge::Entities* entities, std::int64_t begin, std::int64_t end,
-                                 kb_entities* out);
+// Their lines, how many bytes.
 KB_API std::int64_t kb_entities_lines(kbforge::Entities* entities, const kb_stated_entities* also,
                                       const char** out);
 
 KB_API void kb_table_free(kbforge::Table* table);
+
+// How many frequent or rare words each text has, and their places in the largest table of words, text
+// after text; -1: the text is not in ASCII. There is room for half as many as bytes and texts. How many
+// places.
+KB_API std::int64_t kb_words_places(const kb_texts* texts, std::int32_t* sizes, std::int32_t* out);
 
 // The parts of names, by which they are like one another; see names.hpp.
 KB_API std::int64_t kb_names_parts(std::int64_t n, const std::uint8_t* text,

@@ -2,12 +2,15 @@
 // has the definitions).
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "api.hpp"
 #include "numbers.hpp"
+#include "spelling.hpp"
 
 namespace kbforge {
 
@@ -36,9 +39,7 @@ struct Rival {
 // The posterior of a subproblem's fragments, over its particles.
 class Beliefs {
  public:
-  // `local` has room for every fragment, and is used by one subproblem after another.
-  Beliefs(const kb_groupings& of, std::int64_t at, std::vector<std::int32_t>& local)
-      : of_(of), base_(of.clusters[at]), local_(local) {
+  Beliefs(const kb_groupings& of, std::int64_t at) : of_(of), base_(of.clusters[at]) {
     const std::int64_t n = of.clusters[at + 1] - base_;
     first_row_ = of.particles[at];
     n_rows_ = static_cast<std::size_t>(of.particles[at + 1] - first_row_);
@@ -72,7 +73,7 @@ class Beliefs {
     if (agreeing.size() == n_rows_) return 1.0;
     touching_.clear();
     for (const std::int32_t fragment : members(cluster)) {
-      const auto& held = holding_[static_cast<std::size_t>(local_[static_cast<std::size_t>(fragment)])];
+      const auto& held = holding_[local(fragment)];
       touching_.insert(touching_.end(), held.begin(), held.end());
     }
     std::sort(touching_.begin(), touching_.end());
@@ -119,27 +120,31 @@ class Beliefs {
     return libm.exp(of_.weights[first_row_ + static_cast<std::int64_t>(row)]);
   }
 
+  // The place of a fragment among the subproblem's.
+  std::size_t local(std::int32_t fragment) const {
+    const auto found = std::lower_bound(fragments_.begin(), fragments_.end(), fragment);
+    return static_cast<std::size_t>(found - fragments_.begin());
+  }
+
   // The clusters of each fragment, by rank.
   void hold() {
-    std::int32_t n = 0;
     const std::int64_t row = of_.rows[first_row_];
     for (std::int64_t at = row; at < of_.rows[first_row_ + 1]; ++at) {
-      for (const std::int32_t fragment : members(base_ + of_.cells[at])) {
-        local_[static_cast<std::size_t>(fragment)] = n++;
-      }
+      const auto some = members(base_ + of_.cells[at]);
+      fragments_.insert(fragments_.end(), some.begin(), some.end());
     }
-    holding_.resize(static_cast<std::size_t>(n));
+    std::sort(fragments_.begin(), fragments_.end());
+    holding_.resize(fragments_.size());
     for (std::size_t rank = 0; rank < ranked_.size(); ++rank) {
       for (const std::int32_t fragment : members(ranked_[rank])) {
-        holding_[static_cast<std::size_t>(local_[static_cast<std::size_t>(fragment)])].push_back(
-            static_cast<std::int32_t>(rank));
+        holding_[local(fragment)].push_back(static_cast<std::int32_t>(rank));
       }
     }
   }
 
   const kb_groupings& of_;
   const std::int64_t base_;
-  std::vector<std::int32_t>& local_;
+  std::vector<std::int32_t> fragments_;
   std::int64_t first_row_;
   std::size_t n_rows_;
   std::vector<std::int64_t> ranked_;  // clusters in the order of their fragments
@@ -164,21 +169,18 @@ class Entities {
  public:
   Entities(const kb_groupings& groupings, const kb_said& said, std::int64_t most, double least)
       : groupings_(groupings), said_(said), most_(most), least_(least) {
-    local_.resize(static_cast<std::size_t>(said.ids.n));
-  }
-
-  // Assemble the entities of some subproblems instead of the present ones.
-  void assemble(std::int64_t begin, std::int64_t end) {
     for (std::vector<std::int64_t>* starts :
          {&member_start_, &rival_start_, &group_start_, &cell_start_, &value_start_, &holder_start_}) {
-      starts->assign(1, 0);
+      starts->push_back(0);
     }
-    members_.clear(), reported_.clear(), subproblem_.clear(), probability_.clear(), groups_.clear();
-    attribute_.clear(), value_.clear(), holder_.clear();
+  }
+
+  // Assemble the entities of some subproblems.
+  void assemble(std::int64_t begin, std::int64_t end) {
     std::vector<std::int64_t> chosen;
     std::vector<Rival> rivals;
     for (std::int64_t at = begin; at < end; ++at) {
-      Beliefs beliefs(groupings_, at, local_);
+      Beliefs beliefs(groupings_, at);
       chosen.clear();
       for (const std::int32_t cell : estimate(at)) chosen.push_back(groupings_.clusters[at] + cell);
       std::sort(chosen.begin(), chosen.end(), [&](std::int64_t a, std::int64_t b) {
@@ -191,12 +193,15 @@ class Entities {
         describe(span(groupings_.members, groupings_.lengths, cluster));
       }
     }
+    best_.resize(attribute_.size());
+    for (std::size_t e = 0; e < reported_.size(); ++e) choose(e);
   }
 
-  kb_entities columns() const {
+  kb_entities columns() {
     return {static_cast<std::int64_t>(reported_.size()),
             static_cast<std::int64_t>(attribute_.size()),
             static_cast<std::int64_t>(probability_.size()),
+            static_cast<std::int64_t>(undecided_.size()),
             member_start_.data(),
             cell_start_.data(),
             value_start_.data(),
@@ -205,6 +210,8 @@ class Entities {
             attribute_.data(),
             value_.data(),
             holder_.data(),
+            best_.data(),
+            undecided_.data(),
             reported_.data(),
             probability_.data()};
   }
@@ -215,14 +222,19 @@ class Entities {
     const char* confidence = also.confidence + 1;  // behind the bracket
     const char* reported = also.reported ? also.reported + 1 : nullptr;
     const char* rival = also.rivals + 1;
+    std::size_t n_named = 0;  // besides those that are named here
     for (std::size_t e = 0; e < reported_.size(); ++e) {
       lines_ += "{\"id\":";
       put(also.ids, static_cast<std::int64_t>(e));
       lines_ += ",\"name\":";
-      put(also.names, static_cast<std::int64_t>(e));
+      if (n_named < undecided_.size() && undecided_[n_named] == static_cast<std::int64_t>(e)) {
+        put(also.names, static_cast<std::int64_t>(n_named++));
+      } else {
+        put(names_[e]);
+      }
       lines_ += ",\"properties\":{";
       for (std::int64_t cell = cell_start_[e]; cell < cell_start_[e + 1]; ++cell) {
-        put_attribute(cell, cell == cell_start_[e], also.best[cell]);
+        put_attribute(cell, cell == cell_start_[e], best_[static_cast<std::size_t>(cell)]);
       }
       lines_ += "},\"fragments\":[";
       put_ids(span(members_.data(), member_start_.data(), static_cast<std::int64_t>(e)));
@@ -334,13 +346,121 @@ class Entities {
     cell_start_.push_back(static_cast<std::int64_t>(attribute_.size()));
   }
 
+  static std::string_view text_of(const kb_texts& texts, std::int64_t number) {
+    const std::int64_t begin = texts.starts[number];
+    return {texts.bytes + begin, static_cast<std::size_t>(texts.starts[number + 1] - begin)};
+  }
+
+  // The number of values of a cell, the text of one, and how many fragments state it.
+  std::int64_t values(std::size_t cell) const { return value_start_[cell + 1] - value_start_[cell]; }
+  std::string_view text(std::size_t cell, std::int64_t value) const {
+    const std::size_t number = static_cast<std::size_t>(value_start_[cell] + value);
+    return text_of(said_.texts[attribute_[cell]], value_[number]);
+  }
+  Spelling spelling(std::size_t cell, std::int64_t value) const {
+    const std::size_t number = static_cast<std::size_t>(value_start_[cell] + value);
+    return {text(cell, value), holder_start_[number + 1] - holder_start_[number]};
+  }
+
+  // The best value of a cell.
+  std::int32_t best_of(std::size_t cell) {
+    if (values(cell) == 1) return 0;
+    spellings_.clear();
+    for (std::int64_t k = 0; k < values(cell); ++k) spellings_.push_back(spelling(cell, k));
+    return static_cast<std::int32_t>(best_spelling(spellings_, {}, {said_.words, said_.n_words}));
+  }
+
+  // The cells that name an entity: see kbforge.kb.entities.naming.
+  void find_naming(std::size_t begin, std::size_t end) {
+    naming_.clear();
+    std::int32_t least = said_.unnaming;
+    for (std::size_t cell = begin; cell < end; ++cell) {
+      const std::int32_t rank = said_.naming[attribute_[cell]];
+      if (rank > least || (rank == least && rank != said_.unnaming - 1)) continue;
+      if (rank < least) naming_.clear();
+      least = rank;
+      naming_.push_back(cell);
+    }
+    if (naming_.empty() && begin < end) naming_.push_back(begin);
+  }
+
+  // The name of an entity, and the best value of each of its attributes, unless one of its texts is
+  // for kbforge/kb/spelling.py.
+  void choose(std::size_t e) {
+    const std::size_t begin = static_cast<std::size_t>(cell_start_[e]);
+    const std::size_t end = static_cast<std::size_t>(cell_start_[e + 1]);
+    names_.emplace_back();
+    find_naming(begin, end);
+    for (std::size_t cell = begin; cell < end; ++cell) {
+      const bool names_it = naming_.size() > 1 &&
+                            std::find(naming_.begin(), naming_.end(), cell) != naming_.end();
+      if (values(cell) == 1 && !names_it) continue;
+      for (std::int64_t k = 0; k < values(cell); ++k) {
+        if (is_plain(text(cell, k))) continue;
+        undecided_.push_back(static_cast<std::int64_t>(e));
+        return;
+      }
+    }
+    for (std::size_t cell = begin; cell < end; ++cell) best_[cell] = best_of(cell);
+    if (naming_.size() > 1) {
+      names_[e] = joined_name();
+    } else if (naming_.size() == 1) {
+      names_[e] = text(naming_[0], best_[naming_[0]]);
+    } else {
+      names_[e] = text_of(said_.ids, members_[static_cast<std::size_t>(member_start_[e])]);
+    }
+  }
+
+  // The best of what single fragments state in several cells; its parts are the best of their cells.
+  std::string joined_name() {
+    using Parts = std::vector<std::pair<std::size_t, std::int64_t>>;  // cells and values
+    std::map<std::int32_t, Parts> stated;                             // by fragment
+    for (const std::size_t cell : naming_) {
+      for (std::int64_t k = 0; k < values(cell); ++k) {
+        for (const std::int32_t fragment : span(holder_.data(), holder_start_.data(), value_start_[cell] + k)) {
+          Parts& parts = stated[fragment];
+          if (parts.empty() || parts.back().first != cell) parts.emplace_back(cell, k);
+        }
+      }
+    }
+    const auto is_less = [&](const Parts& one, const Parts& other) {
+      return std::lexicographical_compare(
+          one.begin(), one.end(), other.begin(), other.end(), [&](const auto& a, const auto& b) {
+            const auto name = [&](const auto& part) { return text_of(said_.names, attribute_[part.first]); };
+            if (a.first != b.first) return name(a) < name(b);
+            return text(a.first, a.second) < text(b.first, b.second);
+          });
+    };
+    struct Name {
+      std::int64_t count = 0;
+      const Parts* parts = nullptr;  // the last ones of those that join to it
+    };
+    std::map<std::string, Name> names;
+    for (const auto& [fragment, parts] : stated) {
+      std::string joined;
+      for (const auto& [cell, value] : parts) {
+        if (!joined.empty()) joined += ' ';
+        joined += text(cell, value);
+      }
+      Name& name = names[joined];
+      ++name.count;
+      if (!name.parts || is_less(*name.parts, parts)) name.parts = &parts;
+    }
+    spellings_.clear();
+    std::vector<std::size_t> full;
+    for (const auto& [text, name] : names) {
+      if (name.parts->size() > 1) full.push_back(spellings_.size());
+      spellings_.push_back({text, name.count});
+    }
+    const std::size_t best = best_spelling(spellings_, full, {said_.words, said_.n_words});
+    const std::string found(spellings_[best].text);
+    for (const auto& [cell, value] : *names[found].parts) best_[cell] = static_cast<std::int32_t>(value);
+    return found;
+  }
+
   // Texts in UTF-8 are in the order of their code points.
   static bool is_before(const kb_texts& texts, std::int32_t a, std::int32_t b) {
-    const std::size_t one = static_cast<std::size_t>(texts.starts[a + 1] - texts.starts[a]);
-    const std::size_t two = static_cast<std::size_t>(texts.starts[b + 1] - texts.starts[b]);
-    const int order = std::memcmp(texts.bytes + texts.starts[a], texts.bytes + texts.starts[b],
-                                  std::min(one, two));
-    return order ? order < 0 : one < two;
+    return text_of(texts, a) < text_of(texts, b);
   }
 
   void put_attribute(std::int64_t cell, bool is_first, std::int64_t best) {
@@ -403,9 +523,11 @@ class Entities {
   }
 
   // A text as JSON.
-  void put(const kb_texts& texts, std::int64_t number) {
-    const char* at = texts.bytes + texts.starts[number];
-    const char* const end = texts.bytes + texts.starts[number + 1];
+  void put(const kb_texts& texts, std::int64_t number) { put(text_of(texts, number)); }
+
+  void put(std::string_view text) {
+    const char* at = text.data();
+    const char* const end = at + text.size();
     lines_ += '"';
     const char* plain = at;
     for (; at != end; ++at) {
@@ -437,7 +559,6 @@ class Entities {
   const kb_said said_;
   const std::int64_t most_;
   const double least_;
-  std::vector<std::int32_t> local_;
   // of entities
   std::vector<std::int64_t> member_start_, rival_start_, cell_start_;
   std::vector<std::int32_t> members_;
@@ -449,8 +570,14 @@ class Entities {
   // of what entities state: attributes, their values, and who states them
   std::vector<std::int64_t> value_start_, holder_start_;
   std::vector<std::int32_t> attribute_, value_, holder_;
+  std::vector<std::int32_t> best_;  // value of each attribute
+  // names, but of those whose numbers are undecided
+  std::vector<std::string> names_;
+  std::vector<std::int64_t> undecided_;
   std::vector<Said> stated_;
   std::vector<Run> runs_;
+  std::vector<Spelling> spellings_;
+  std::vector<std::size_t> naming_;
   std::string lines_;
 };
 
@@ -459,17 +586,14 @@ class Entities {
 using kbforge::Entities;
 
 Entities* kb_entities_new(const kb_groupings* groupings, const kb_said* said, std::int64_t most,
-                          double least) {
-  return new Entities(*groupings, *said, most, least);
+                          double least, std::int64_t begin, std::int64_t end, kb_entities* out) {
+  Entities* const entities = new Entities(*groupings, *said, most, least);
+  entities->assemble(begin, end);
+  *out = entities->columns();
+  return entities;
 }
 
 void kb_entities_free(Entities* entities) { delete entities; }
-
-void kb_entities_assemble(Entities* entities, std::int64_t begin, std::int64_t end,
-                          kb_entities* out) {
-  entities->assemble(begin, end);
-  *out = entities->columns();
-}
 
 std::int64_t kb_entities_lines(Entities* entities, const kb_stated_entities* also,
                                const char** out) {

@@ -1,10 +1,10 @@
 #include "names.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string>
 
+#include "crc.hpp"
 #include "crew.hpp"
 #include "interner.hpp"
 
@@ -14,24 +14,6 @@ namespace {
 
 constexpr std::size_t kCharacters = 3;  // of a part that is no word
 constexpr char kWord[] = "w ";          // before a part that is a word
-
-std::array<std::uint32_t, 256> crc_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t k = 0; k < 256; ++k) {
-    std::uint32_t value = k;
-    for (int bit = 0; bit < 8; ++bit) value = value & 1 ? (value >> 1) ^ 0xEDB88320u : value >> 1;
-    table[k] = value;
-  }
-  return table;
-}
-
-// As zlib's, which a store's counts are kept by.
-std::uint32_t crc32(const std::string& text) {
-  static const std::array<std::uint32_t, 256> table = crc_table();
-  std::uint32_t value = 0xFFFFFFFFu;
-  for (const char c : text) value = (value >> 8) ^ table[(value ^ static_cast<std::uint8_t>(c)) & 255];
-  return ~value;
-}
 
 // Numbers of distinct texts, in the order in which they come.
 class Numbers {
