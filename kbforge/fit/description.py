@@ -130,14 +130,8 @@ def describe(
         others = others[:_MOST_ATTRIBUTES]
     else:
         naming_ones, others = set(file.naming), list(file.others)
-    numbers: dict[str, int] = {}
-    if len(naming_ones) == 1:
-        (attribute,) = naming_ones
-        name = attributes.numbers(attribute, numbers, lambda text: _name((text,)))
-    else:
-        found = (_number(_name(parts), numbers) for parts in attributes.texts(naming_ones))
-        name = np.fromiter(found, np.int32, n)
-    named = np.bincount(name[name >= 0], minlength=len(numbers))
+    name, names = attributes.names(naming_ones)
+    named = np.bincount(name[name >= 0], minlength=len(names))
     values = np.full((n, len(others)), NONE, np.int32)
     often: list[IntArray] = []
     hashes, counts_of = [_NO_HASH], [_NO_HASH]
@@ -153,8 +147,7 @@ def describe(
             by_value = np.maximum(by_value, file.stating[hashes[-1] % len(file.stating)])
         often.append(by_value)
     states = np.bincount(attributes.fragment, minlength=n)
-    names = list(numbers)
-    del attributes, numbers
+    del attributes
     alike, parts = _alike(names, file)
     stating = _table(np.concatenate(hashes), np.concatenate(counts_of))
     counted = file or FileCounts(
@@ -204,6 +197,16 @@ class _FirstValues:
             number[value] = _number(read(texts[value]), numbers)
         out[self.fragment[own]] = number[values]
         return out
+
+    def names(self, attributes: Collection[str]) -> tuple[NDArray[np.int32], list[str]]:
+        """The number of each fragment's name in these attributes, and the names."""
+        numbers: dict[str, int] = {}
+        if len(attributes) == 1:
+            (attribute,) = attributes
+            return self.numbers(attribute, numbers, lambda text: _name((text,))), list(numbers)
+        found = (_number(_name(parts), numbers) for parts in self.texts(attributes))
+        name = np.fromiter(found, np.int32, len(self.stated.starts) - 1)
+        return name, list(numbers)
 
     def texts(self, attributes: Collection[str]) -> Iterator[list[str]]:
         """The texts of some attributes, by fragment."""
