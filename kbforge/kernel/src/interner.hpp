@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "memory.hpp"
 #include "numbers.hpp"
 
 namespace kbforge {
@@ -25,13 +26,6 @@ inline std::uint32_t hash_of(const char* at, std::size_t size, std::uint64_t see
   word = 0;
   std::memcpy(&word, at, size);
   return static_cast<std::uint32_t>(mixed(hash ^ word));
-}
-
-// Room for n more, with little waste: what grows with the fragments is most of the memory.
-template <typename T>
-void make_room(std::vector<T>& entries, std::size_t n) {
-  const std::size_t needed = entries.size() + n;
-  if (needed > entries.capacity()) entries.reserve(needed + needed / 8 + 16);
 }
 
 class Interner {

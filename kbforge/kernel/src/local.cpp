@@ -499,6 +499,7 @@ KB_API std::int64_t kb_rounds_units(Rounds* rounds, std::int64_t* firsts) {
 KB_API void kb_rounds_keys(Rounds* rounds, std::int64_t n, const std::int64_t* key_start,
                            const std::int64_t* keys) {
   rounds->add_keys({n, key_start, keys});
+  kbforge::give_back_memory();
 }
 
 // Compare clusters by keys of all units, which are asked for no more if it is the last time; how many

@@ -38,6 +38,29 @@ bool same(const Record& x, const Record& y) {
          std::equal(x.values, x.values + x.n, y.values);
 }
 
+// The fragments that are the first with their content, hashed.
+class Alike {
+ public:
+  explicit Alike(const Batch& fragments) : fragments_(fragments) {
+    std::size_t room = 64;
+    while (room < 2 * static_cast<std::size_t>(fragments.n)) room *= 2;
+    slots_.assign(room, kNone);
+  }
+  // The first fragment that states the same as one, which may be it.
+  std::int32_t first(std::int32_t x) {
+    const Record record = fragments_.record(x);
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t at = mixed(hash_of(record)) & mask;
+    while (slots_[at] != kNone && !same(record, fragments_.record(slots_[at]))) at = (at + 1) & mask;
+    if (slots_[at] == kNone) slots_[at] = x;
+    return slots_[at];
+  }
+
+ private:
+  const Batch& fragments_;
+  std::vector<std::int32_t> slots_;
+};
+
 // Equal gains are ordered by lot: if all clusters that state the same preferred one of them, two of
 // them would merge in a round.
 std::uint64_t lot(std::int32_t x, std::int32_t y) {
@@ -89,62 +112,57 @@ Rounds::Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
   for (std::size_t unit = 0; unit < n; ++unit) {
     log_posterior_ += log_cluster_[size_[unit]] + score_[unit];
   }
+  give_back_memory();
 }
 
 // Fragments that must be together are one unit, and those that state the same if that is certain; a
 // fragment that has a linking value is one by itself.
 void Rounds::make_units(const kb_apart* apart) {
-  const std::int64_t n = fragments_.n;
-  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> known;  // groups by hash
+  const auto n = static_cast<std::int32_t>(fragments_.n);
+  std::vector<std::int32_t> group(n), next(n, kNone);  // of those of a group
+  std::vector<std::int32_t> first, last;               // by group
+  std::vector<std::uint8_t> whole;  // by group, whether it must be, and then whether it is a unit
   std::unordered_map<std::int64_t, std::int32_t> of_component;
-  std::vector<std::vector<std::int32_t>> groups;
-  std::vector<std::uint8_t> must;
-  known.reserve(n);
+  Alike alike(fragments_);
   for (std::int32_t x = 0; x < n; ++x) {
-    const auto next = static_cast<std::int32_t>(groups.size());
-    std::int32_t group = next;
+    const auto fresh = static_cast<std::int32_t>(first.size());
     const std::int64_t component = apart ? apart->component[x] : kNone;
     const bool valued = apart && apart->value_start[x] < apart->value_start[x + 1];
-    const Record record = fragments_.record(x);
+    group[x] = fresh;
     if (component != kNone) {
-      group = of_component.emplace(component, next).first->second;
-    } else if (!valued && record.n) {
-      auto& some = known[hash_of(record)];
-      for (std::int32_t one : some) {
-        if (same(record, fragments_.record(groups[one][0]))) group = one;
-      }
-      if (group == next) some.push_back(next);
+      group[x] = of_component.emplace(component, fresh).first->second;
+    } else if (!valued && fragments_.record(x).n) {
+      group[x] = group[alike.first(x)];
     }
-    if (group == next) {
-      groups.emplace_back();
-      must.push_back(component != kNone);
+    if (group[x] == fresh) {
+      first.push_back(x);
+      last.push_back(x);
+      whole.push_back(component != kNone);
+    } else {
+      next[last[group[x]]] = x;
+      last[group[x]] = x;
     }
-    groups[group].push_back(x);
+  }
+  std::vector<std::int32_t> members;
+  const auto find_members = [&](std::int32_t x) {
+    for (members.clear(); x != kNone; x = next[x]) members.push_back(x);
+  };
+  for (std::size_t k = 0; k < first.size(); ++k) {
+    find_members(first[k]);
+    whole[k] = whole[k] || members.size() == 1 || together(members);
   }
   unit_start_.assign(1, 0);
   unit_fragments_.reserve(n);
-  const auto begin = [this](std::int32_t x) {
-    unit_fragments_.push_back(x);
-    unit_start_.push_back(static_cast<std::int64_t>(unit_fragments_.size()));
-  };
-  std::vector<std::pair<std::int32_t, std::int32_t>> order;  // by first fragment
-  std::vector<std::uint8_t> whole(groups.size());
-  for (std::size_t k = 0; k < groups.size(); ++k) {
-    whole[k] = must[k] || groups[k].size() == 1 || together(groups[k]);
-    if (whole[k]) {
-      order.emplace_back(groups[k][0], static_cast<std::int32_t>(k));
-    } else {
-      for (std::int32_t x : groups[k]) order.emplace_back(x, static_cast<std::int32_t>(k));
+  for (std::int32_t x = 0; x < n; ++x) {
+    members.assign(1, x);
+    if (whole[group[x]]) {
+      if (first[group[x]] != x) continue;
+      find_members(x);
     }
+    unit_fragments_.insert(unit_fragments_.end(), members.begin(), members.end());
+    unit_start_.push_back(static_cast<std::int64_t>(unit_fragments_.size()));
   }
-  std::sort(order.begin(), order.end());
-  for (const auto& one : order) {
-    begin(one.first);
-    if (!whole[one.second] || groups[one.second].size() == 1) continue;
-    const auto& group = groups[one.second];
-    unit_fragments_.insert(unit_fragments_.end(), group.begin() + 1, group.end());
-    unit_start_.back() = static_cast<std::int64_t>(unit_fragments_.size());
-  }
+  unit_start_.shrink_to_fit();
   const std::int64_t units = n_units();
   size_.resize(units);
   score_.resize(units);

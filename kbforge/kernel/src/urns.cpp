@@ -9,13 +9,16 @@
 #include <vector>
 
 #include "api.hpp"
+#include "memory.hpp"
 #include "table.hpp"
 #include "values.hpp"
 
 namespace kbforge {
 
-// An urn's place, and how many urns had it before, so that no two urns that ever were are confused.
-using UrnId = std::uint64_t;
+// An urn's place, from 1. Together with how many urns had it before it is the urn's name, so that no
+// two urns that ever were are confused.
+using UrnId = std::uint32_t;
+using UrnName = std::uint64_t;
 constexpr UrnId kNoUrn = 0;
 
 class Urns {
@@ -40,7 +43,7 @@ class Urns {
   double merge_gain(UrnId urn, UrnId other, std::size_t worker = 0) const;
   // The urn with the observations of both; it is held by one more.
   UrnId merged(UrnId urn, UrnId other);
-  void hold(UrnId urn) { ++urns_[place_of(urn)].holders; }
+  void hold(UrnId urn) { ++urns_[urn - 1].holders; }
   void let_go(UrnId urn);
 
  private:
@@ -48,17 +51,47 @@ class Urns {
     std::int32_t value, count;
     std::int64_t sum;  // log of its term of L's sum, in units; kOut: it is not taken for the true one
   };
+  // Ascending by value. Most urns have one, which needs no memory of its own.
+  class Items {
+   public:
+    Items() {}
+    explicit Items(const std::vector<Item>& items) : n_(static_cast<std::int32_t>(items.size())) {
+      if (n_ > 1) several_ = new Item[n_];
+      std::copy(items.begin(), items.end(), n_ > 1 ? several_ : &one_);
+    }
+    Items(Items&& other) noexcept { swap(other); }
+    Items& operator=(Items&& other) noexcept {
+      swap(other);
+      return *this;
+    }
+    ~Items() {
+      if (n_ > 1) delete[] several_;
+    }
+    const Item* get() const { return n_ > 1 ? several_ : &one_; }
+    std::int32_t size() const { return n_; }
+
+   private:
+    void swap(Items& other) {
+      std::swap(n_, other.n_);
+      std::swap(one_, other.one_);  // whichever it is
+    }
+
+    union {
+      Item one_{};
+      Item* several_;
+    };
+    std::int32_t n_ = 0;
+  };
   struct Urn {
-    UrnId id = kNoUrn;         // none: the place is free
-    std::unique_ptr<Item[]> items;
+    Items items;  // none: the place is free
     double log_marginal = 0.0;
-    std::int64_t chance = 0;   // log of the term in which the true value is elsewhere, in units
-    UrnId next = kNoUrn;       // of the same bucket
-    std::int32_t n = 0, size = 0, holders = 0;
-    std::uint32_t generation = 0;
+    std::int64_t chance = 0;  // log of the term in which the true value is elsewhere, in units
+    UrnId next = kNoUrn;      // of the same bucket
+    std::int32_t size = 0, holders = 0;
+    std::uint32_t before = 0;  // urns that had the place
   };
   struct Known {
-    UrnId urn = kNoUrn, grown = kNoUrn;
+    UrnName urn = 0, grown = 0;
     double gain = 0.0;
     std::int32_t u = -1;
     bool gained = false;
@@ -66,12 +99,12 @@ class Urns {
 
   // Two urns, and what their merge gains.
   struct Met {
-    UrnId urn = kNoUrn, other = kNoUrn;
+    UrnName urn = 0, other = 0;
     double gain = 0.0;
   };
 
-  static std::uint32_t place_of(UrnId urn) { return static_cast<std::uint32_t>(urn) - 1; }
-  const Urn& at(UrnId urn) const { return urns_[place_of(urn)]; }
+  const Urn& at(UrnId urn) const { return urns_[urn - 1]; }
+  UrnName name(UrnId urn) const { return (static_cast<UrnName>(at(urn).before) << 32) | urn; }
   double work_out_gain(const Urn& urn, std::int32_t u, Asked& asked) const;
   std::int64_t units(std::int32_t u, std::int32_t v, std::int32_t n, Asked& asked) const;
   std::int64_t chance_units(std::int32_t u, std::int32_t n) const;
@@ -92,7 +125,7 @@ class Urns {
 
   std::vector<Urn> urns_;
   std::vector<std::uint32_t> free_;
-  std::vector<UrnId> buckets_, singles_;
+  std::vector<UrnId> buckets_, singles_;  // by hash; by value
   std::size_t n_live_ = 0, n_known_;
   std::int32_t largest_ = 0;  // observations of the largest urn so far
   std::vector<double> log_rising_;
@@ -101,7 +134,7 @@ class Urns {
 
 class Urns::Asked {
  public:
-  Known& known_of(UrnId urn, std::int32_t u, std::size_t room) {
+  Known& known_of(UrnName urn, std::int32_t u, std::size_t room) {
     if (known_.size() < room) known_.assign(room, Known{});
     const std::uint64_t key = mixed(urn) + static_cast<std::uint64_t>(u);
     Known& known = known_[mixed(key) & (known_.size() - 1)];
@@ -113,7 +146,7 @@ class Urns::Asked {
     return known;
   }
 
-  Met& met_of(UrnId urn, UrnId other, std::size_t room) {
+  Met& met_of(UrnName urn, UrnName other, std::size_t room) {
     if (met_.size() < room) met_.assign(room, Met{});
     return met_[mixed(mixed(urn) + other) & (met_.size() - 1)];
   }
@@ -238,7 +271,7 @@ double Urns::log_sum_exp(std::vector<double>& terms) {
 
 double Urns::gain(UrnId urn, std::int32_t u, std::size_t worker) const {
   Asked& asked = *asked_[worker];
-  Known& known = asked.known_of(urn, u, n_known_);
+  Known& known = asked.known_of(name(urn), u, n_known_);
   if (!known.gained) {
     known.gain = work_out_gain(at(urn), u, asked);
     known.gained = true;
@@ -251,7 +284,7 @@ double Urns::work_out_gain(const Urn& urn, std::int32_t u, Asked& asked) const {
   std::size_t n_true = 0;
   std::int32_t more = 0;
   bool is_true = false;
-  for (std::int32_t k = 0; k < urn.n; ++k) {
+  for (std::int32_t k = 0; k < urn.items.size(); ++k) {
     n_true += items[k].sum != kOut;
     if (items[k].value == u) {
       more = items[k].count;
@@ -264,7 +297,7 @@ double Urns::work_out_gain(const Urn& urn, std::int32_t u, Asked& asked) const {
   }
   std::vector<double>& terms = asked.terms;
   terms.clear();
-  for (std::int32_t k = 0; k < urn.n; ++k) {
+  for (std::int32_t k = 0; k < urn.items.size(); ++k) {
     if (items[k].sum == kOut) continue;
     const double drawn = values->draw(u, items[k].value, asked.draws);
     terms.push_back(static_cast<double>(items[k].sum) / kUnits + libm.log(drawn + more));
@@ -276,7 +309,7 @@ double Urns::work_out_gain(const Urn& urn, std::int32_t u, Asked& asked) const {
     factors.clear();
     factors.push_back(values->log_base(u));
     factors.push_back(libm.log(values->draw(u, u, asked.draws)));
-    for (std::int32_t k = 0; k < urn.n; ++k) {
+    for (std::int32_t k = 0; k < urn.items.size(); ++k) {
       const double drawn = values->draw(items[k].value, u, asked.draws);
       factors.push_back(items[k].count == 1 ? libm.log(drawn)
                                             : log_rising(drawn, items[k].count));
@@ -287,7 +320,10 @@ double Urns::work_out_gain(const Urn& urn, std::int32_t u, Asked& asked) const {
 }
 
 UrnId Urns::single(std::int32_t u) {
-  if (static_cast<std::size_t>(u) >= singles_.size()) singles_.resize(values->size(), kNoUrn);
+  if (static_cast<std::size_t>(u) >= singles_.size()) {
+    make_room(singles_, values->size() - singles_.size());
+    singles_.resize(values->size(), kNoUrn);
+  }
   if (singles_[u] == kNoUrn) {
     Asked& asked = *asked_[0];
     asked.items.assign(1, Item{u, 1, 0});
@@ -301,22 +337,23 @@ UrnId Urns::single(std::int32_t u) {
 UrnId Urns::grown(UrnId urn, std::int32_t u) {
   Asked& asked = *asked_[0];
   {
-    const Known& known = asked.known_of(urn, u, n_known_);
-    if (known.grown != kNoUrn && at(known.grown).id == known.grown) {
-      hold(known.grown);
-      return known.grown;
+    const Known& known = asked.known_of(name(urn), u, n_known_);
+    const auto grown = static_cast<UrnId>(known.grown);
+    if (grown != kNoUrn && name(grown) == known.grown) {
+      hold(grown);
+      return grown;
     }
   }
   const std::int64_t chance = add_to(at(urn), u, asked);
   const UrnId made = interned(asked, chance);
-  asked.known_of(urn, u, n_known_).grown = made;
+  asked.known_of(name(urn), u, n_known_).grown = name(made);
   return made;
 }
 
 // Leave the items of the urn with one observation more, by value, in `asked`; returns their chance.
 std::int64_t Urns::add_to(const Urn& urn, std::int32_t u, Asked& asked) const {
   std::vector<Item>& items = asked.items;
-  items.assign(urn.items.get(), urn.items.get() + urn.n);
+  items.assign(urn.items.get(), urn.items.get() + urn.items.size());
   const auto before = [](const Item& item, std::int32_t value) { return item.value < value; };
   auto at = std::lower_bound(items.begin(), items.end(), u, before);
   const bool seen = at != items.end() && at->value == u;
@@ -353,14 +390,15 @@ double Urns::merge_gain(UrnId urn, UrnId other, std::size_t worker) const {
   // differences are taken in one order
   if (comes_after(at(urn), at(other))) std::swap(urn, other);
   if (at(other).size == 1) {
-    return gain(urn, at(other).items[0].value, worker) - log_marginal(other);
+    return gain(urn, at(other).items.get()->value, worker) - log_marginal(other);
   }
   Asked& asked = *asked_[worker];
-  Met& met = asked.met_of(urn, other, n_known_);
-  if (met.urn != urn || met.other != other) {
+  const UrnName one = name(urn), second = name(other);
+  Met& met = asked.met_of(one, second, n_known_);
+  if (met.urn != one || met.other != second) {
     const std::int64_t chance = join(at(urn), at(other), asked);
     const double both = log_marginal_of(asked.items, chance, asked);
-    met = {urn, other, both - log_marginal(urn) - log_marginal(other)};
+    met = {one, second, both - log_marginal(urn) - log_marginal(other)};
   }
   return met.gain;
 }
@@ -370,15 +408,16 @@ bool Urns::comes_after(const Urn& urn, const Urn& other) const {
   if ((urn.size == 1) != (other.size == 1)) return urn.size == 1;
   const Item *a = urn.items.get(), *b = other.items.get();
   const auto less_value = [](const Item& x, const Item& y) { return x.value < y.value; };
-  if (std::lexicographical_compare(b, b + other.n, a, a + urn.n, less_value)) return true;
-  if (std::lexicographical_compare(a, a + urn.n, b, b + other.n, less_value)) return false;
+  const Item *end_a = a + urn.items.size(), *end_b = b + other.items.size();
+  if (std::lexicographical_compare(b, end_b, a, end_a, less_value)) return true;
+  if (std::lexicographical_compare(a, end_a, b, end_b, less_value)) return false;
   const auto less_count = [](const Item& x, const Item& y) { return x.count < y.count; };
-  return std::lexicographical_compare(b, b + other.n, a, a + urn.n, less_count);
+  return std::lexicographical_compare(b, end_b, a, end_a, less_count);
 }
 
 UrnId Urns::merged(UrnId urn, UrnId other) {
-  if (at(other).size == 1) return grown(urn, at(other).items[0].value);
-  if (at(urn).size == 1) return grown(other, at(urn).items[0].value);
+  if (at(other).size == 1) return grown(urn, at(other).items.get()->value);
+  if (at(urn).size == 1) return grown(other, at(urn).items.get()->value);
   const std::int64_t chance = join(at(urn), at(other), *asked_[0]);
   return interned(*asked_[0], chance);
 }
@@ -391,8 +430,8 @@ std::int64_t Urns::join(const Urn& urn, const Urn& other, Asked& asked) const {
     if (item.sum != kOut) item.sum = sum_of_both(urn, other, item.value, asked);
   }
   std::int64_t chance = urn.chance;
-  for (std::int32_t k = 0; k < other.n; ++k) {
-    const Item& of_other = other.items[k];
+  for (std::int32_t k = 0; k < other.items.size(); ++k) {
+    const Item& of_other = other.items.get()[k];
     const std::int32_t after = item_of(items.data(), items.size(), of_other.value)->count;
     chance += chance_units(of_other.value, after) -
               chance_units(of_other.value, after - of_other.count);
@@ -404,7 +443,7 @@ std::int64_t Urns::join(const Urn& urn, const Urn& other, Asked& asked) const {
 void Urns::lay_together(const Urn& urn, const Urn& other, std::vector<Item>& items) const {
   items.clear();
   const Item *a = urn.items.get(), *b = other.items.get();
-  const Item *end_a = a + urn.n, *end_b = b + other.n;
+  const Item *end_a = a + urn.items.size(), *end_b = b + other.items.size();
   while (a != end_a || b != end_b) {
     const bool of_a = a != end_a && (b == end_b || a->value <= b->value);
     const bool of_b = b != end_b && (a == end_a || b->value <= a->value);
@@ -427,18 +466,18 @@ void Urns::lay_together(const Urn& urn, const Urn& other, std::vector<Item>& ite
 std::int64_t Urns::sum_of_both(const Urn& urn, const Urn& other, std::int32_t v,
                                Asked& asked) const {
   std::vector<Item>& items = asked.items;
-  const Item* known = item_of(urn.items.get(), urn.n, v);
+  const Item* known = item_of(urn.items.get(), urn.items.size(), v);
   const Urn* rest = &other;
   if (!known || known->sum == kOut) {
-    known = item_of(other.items.get(), other.n, v);
+    known = item_of(other.items.get(), other.items.size(), v);
     rest = &urn;
   }
   if (!known || known->sum == kOut) return units_of(items, v, asked);
   std::int64_t sum = known->sum;
-  for (std::int32_t k = 0; k < rest->n; ++k) {
-    const std::int32_t u = rest->items[k].value;
-    const std::int32_t after = item_of(items.data(), items.size(), u)->count;
-    sum += units(u, v, after, asked) - units(u, v, after - rest->items[k].count, asked);
+  for (std::int32_t k = 0; k < rest->items.size(); ++k) {
+    const Item& more = rest->items.get()[k];
+    const std::int32_t after = item_of(items.data(), items.size(), more.value)->count;
+    sum += units(more.value, v, after, asked) - units(more.value, v, after - more.count, asked);
   }
   return sum;
 }
@@ -474,25 +513,22 @@ UrnId Urns::interned(Asked& asked, std::int64_t chance) {
   };
   for (UrnId id = buckets_[hash & (buckets_.size() - 1)]; id != kNoUrn; id = at(id).next) {
     const Urn& known = at(id);
-    if (static_cast<std::size_t>(known.n) == n &&
+    if (static_cast<std::size_t>(known.items.size()) == n &&
         std::equal(items.begin(), items.end(), known.items.get(), same)) {
       hold(id);
       return id;
     }
   }
   if (++n_live_ > buckets_.size()) rehash();
-  std::uint32_t place = static_cast<std::uint32_t>(urns_.size());
   if (free_.empty()) {
+    make_room(urns_, 1);
     urns_.emplace_back();
-  } else {
-    place = free_.back();
-    free_.pop_back();
+    free_.push_back(static_cast<UrnId>(urns_.size()));
   }
-  Urn& urn = urns_[place];
-  urn.id = (static_cast<UrnId>(urn.generation++) << 32) | (place + 1);
-  urn.items = std::make_unique<Item[]>(n);
-  std::copy(items.begin(), items.end(), urn.items.get());
-  urn.n = static_cast<std::int32_t>(n);
+  const UrnId made = free_.back();
+  free_.pop_back();
+  Urn& urn = urns_[made - 1];
+  urn.items = Items(items);
   urn.chance = chance;
   urn.size = 0;
   for (const Item& item : items) urn.size += item.count;
@@ -501,30 +537,32 @@ UrnId Urns::interned(Asked& asked, std::int64_t chance) {
   urn.log_marginal = log_marginal_of(items, chance, asked);
   UrnId& bucket = buckets_[hash & (buckets_.size() - 1)];
   urn.next = bucket;
-  bucket = urn.id;
-  return urn.id;
+  bucket = made;
+  return made;
 }
 
 void Urns::let_go(UrnId id) {
-  Urn& urn = urns_[place_of(id)];
+  Urn& urn = urns_[id - 1];
   if (--urn.holders) return;
-  const std::uint64_t hash = hash_of(urn.items.get(), urn.n);
+  const std::uint64_t hash = hash_of(urn.items.get(), urn.items.size());
   UrnId* link = &buckets_[hash & (buckets_.size() - 1)];
-  while (*link != id) link = &urns_[place_of(*link)].next;
+  while (*link != id) link = &urns_[*link - 1].next;
   *link = urn.next;
-  urn.items.reset();
-  urn.id = kNoUrn;
+  urn.items = Items();
+  ++urn.before;
   --n_live_;
-  free_.push_back(place_of(id));
+  free_.push_back(id);
 }
 
 void Urns::rehash() {
   buckets_.assign(2 * buckets_.size(), kNoUrn);
-  for (Urn& urn : urns_) {
-    if (urn.id == kNoUrn || !urn.items) continue;
-    UrnId& bucket = buckets_[hash_of(urn.items.get(), urn.n) & (buckets_.size() - 1)];
+  for (std::size_t place = 0; place < urns_.size(); ++place) {
+    Urn& urn = urns_[place];
+    if (!urn.items.size()) continue;
+    const std::uint64_t hash = hash_of(urn.items.get(), urn.items.size());
+    UrnId& bucket = buckets_[hash & (buckets_.size() - 1)];
     urn.next = bucket;
-    bucket = urn.id;
+    bucket = static_cast<UrnId>(place + 1);
   }
   n_known_ = std::max(n_known_, std::min(kMostKnown, buckets_.size()));
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "memory.hpp"
+
 namespace kbforge {
 
 namespace {
@@ -11,8 +13,7 @@ enum Component { kCopy = 0, kSubstitution = 1, kEdit = 2, kTwoEdits = 3, kSlips 
 constexpr int kMostSlips = 2;
 constexpr std::uint32_t kLongestCompared = 120;
 constexpr double kLeastRest = 1e-12;
-constexpr double kLeastElsewhere = 1e-305;
-constexpr std::size_t kFewKnown = 1 << 10, kMostKnown = 1 << 19;
+constexpr std::size_t kFewKnown = 1 << 10, kMostKnown = 1 << 16, kMostOfWords = 1 << 19;
 
 // Optimal string alignment with at most two slips; three stands for more.
 int alignment(const std::uint32_t* a, int n, const std::uint32_t* b, int m) {
@@ -61,15 +62,17 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
                  const std::int64_t* feature_start, const std::int32_t* names,
                  const std::int32_t* features, const double* masses) {
   const std::size_t first_char = chars_.size(), first_feature = features_.size();
+  make_room(values_, static_cast<std::size_t>(n));
+  make_room(chars_, static_cast<std::size_t>(char_start[n]));
+  make_room(features_, static_cast<std::size_t>(feature_start[n]));
+  make_room(shares_, static_cast<std::size_t>(feature_start[n]));
   chars_.insert(chars_.end(), chars, chars + char_start[n]);
   features_.insert(features_.end(), features, features + feature_start[n]);
   shares_.resize(features_.size(), 0.0);
   for (std::int64_t k = 0; k < n; ++k) {
     Value value{};
-    value.base = base[k];
     value.base_power = libm.pow(base[k], rules_.discount);
     value.log_base = rules_.discount * libm.log(base[k]);
-    value.elsewhere = std::max(elsewhere_scale_ * value.base_power, kLeastElsewhere);
     value.char_start = static_cast<std::uint32_t>(first_char + char_start[k]);
     value.char_end = static_cast<std::uint32_t>(first_char + char_start[k + 1]);
     value.feature_start = static_cast<std::uint32_t>(first_feature + feature_start[k]);
@@ -77,13 +80,13 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
     for (std::uint32_t at = value.char_start; at < value.char_end; ++at) {
       value.letters |= 1ull << (chars_[at] & 63);
     }
-    value.counted = counted[k];
-    work_out_shares(value, names + feature_start[k], masses + feature_start[k]);
+    value.counted = counted[k] != 0;
+    work_out_shares(value, base[k], names + feature_start[k], masses + feature_start[k]);
     values_.push_back(value);
   }
   // what was asked for lately has room for more of them, most where the answer comes from Python
-  const std::size_t each = rules_.by_words ? 256 : 4;
-  const std::size_t wanted = std::min(kMostKnown, each * values_.size());
+  const std::size_t wanted = rules_.by_words ? std::min(kMostOfWords, 256 * values_.size())
+                                             : std::min(kMostKnown, 4 * values_.size());
   while (room_ < wanted) room_ *= 2;
 }
 
@@ -149,9 +152,9 @@ void Values::by_features(std::int32_t u, std::int32_t v, Draws& draws, double* o
 }
 
 // By feature: how probable it is to be the one kept, over what else has it.
-void Values::work_out_shares(const Value& value, const std::int32_t* names,
+void Values::work_out_shares(const Value& value, double base, const std::int32_t* names,
                              const double* masses) {
-  const double own = value.counted ? value.base : 0.0;
+  const double own = value.counted ? base : 0.0;
   const std::uint32_t n = value.feature_end - value.feature_start;
   for (std::uint32_t i = 0; i < n; ++i) {
     const auto several = static_cast<double>(std::count(names, names + n, names[i]));

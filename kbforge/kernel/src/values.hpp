@@ -5,6 +5,7 @@
 // Python side, which knows which texts have which words.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -53,18 +54,21 @@ class Values {
   double concentration() const { return rules_.concentration; }
   double log_base(std::int32_t v) const { return values_[v].log_base; }
   // c G(u | elsewhere).
-  double draw_elsewhere(std::int32_t u) const { return values_[u].elsewhere; }
+  double draw_elsewhere(std::int32_t u) const {
+    return std::max(elsewhere_scale_ * values_[u].base_power, kLeastElsewhere);
+  }
   // c G(u | v); threads ask with draws of their own.
   double draw(std::int32_t u, std::int32_t v, Draws& draws) const;
   // Whether u is spelled before v, letter by letter.
   bool spelled_before(std::int32_t u, std::int32_t v) const;
 
  private:
+  static constexpr double kLeastElsewhere = 1e-305;
+
   struct Value {
-    double base, base_power, log_base, elsewhere;
-    std::uint32_t char_start, char_end, feature_start, feature_end;
+    double base_power, log_base;
     std::uint64_t letters;  // which there are, by their last six bits
-    bool counted;
+    std::uint32_t char_start, char_end, feature_start, feature_end : 31, counted : 1;
   };
   struct Slip {
     int component;
@@ -73,7 +77,8 @@ class Values {
 
   void compare(std::int32_t u, std::int32_t v, Draws& draws) const;
   void by_features(std::int32_t u, std::int32_t v, Draws& draws, double* out) const;
-  void work_out_shares(const Value& value, const std::int32_t* names, const double* masses);
+  void work_out_shares(const Value& value, double base, const std::int32_t* names,
+                       const double* masses);
   int slips_between(const Value& u, const Value& v) const;
   Slip slip(const Value& observed, const Value& given, int distance) const;
   bool writes_the_alphabet(const Value& observed, const Value& given) const;
