@@ -121,11 +121,6 @@ class ClusterKeywords(ChoiceKeywords, total=False):
     null: Sequence[str] | str | None
 
 
-def _columns_from(keywords: dict[str, Any]) -> dict[str, object]:
-    """Pop the keywords about the meaning of columns."""
-    return {name: keywords.pop(name) for name in COLUMNS if name in keywords}
-
-
 def choices_from(keywords: Mapping[str, object], function: str) -> RunOptions:
     """The choices given as keywords, with the types of the fields of `RunOptions`.
 
@@ -180,6 +175,13 @@ def _options(given: object, function: str) -> Mapping[str, Mapping[str, object]]
                 f"{function}: options.{kind}: expected a dictionary, got {quoted(values)}"
             )
     return given
+
+
+def _chosen(keywords: ClusterKeywords, function: str) -> tuple[RunOptions, dict[str, object]]:
+    """The choices given as keywords, and those about the meaning of columns."""
+    rest: dict[str, object] = {**keywords}
+    columns = {name: rest.pop(name) for name in COLUMNS if name in rest}
+    return choices_from(rest, function), columns
 
 
 @_in_python
@@ -245,9 +247,7 @@ def cluster(
         LikelihoodError: the likelihood failed on a fragment, which the message names.
 
     """
-    keywords = dict(chosen)
-    columns = _columns_from(keywords)
-    choices = choices_from(keywords, "cluster")
+    choices, columns = _chosen(chosen, "cluster")
     held, number_ids, told = fragments_from(fragments, columns, "cluster")
     known = _authority(against, columns)
     with followed(on_step) as (step, stage):
@@ -287,12 +287,10 @@ def link(
             raise UsageError(f"link: against: expected one table, got {len(tables)}")
         mentions = cast(Records, tables[0])
         return cluster(mentions, on_step, against=against, all_known=all_known, **chosen)
-    keywords = dict(chosen)
-    columns = _columns_from(keywords)
-    choices = one_to_one(choices_from(keywords, "link"))
+    choices, columns = _chosen(chosen, "link")
     records = joined(tables_from(_named(tables, names), columns))
     with followed(on_step) as (step, stage):
-        return chain.cluster(records, choices, step, on_stage=stage)
+        return chain.cluster(records, one_to_one(choices), step, on_stage=stage)
 
 
 def _named(
@@ -329,9 +327,7 @@ def open_session(
         KBForgeError: as `cluster`, or the clusterer is an offline method.
 
     """
-    keywords = dict(chosen)
-    columns = _columns_from(keywords)
-    choices = choices_from(keywords, "open_session")
+    choices, columns = _chosen(chosen, "open_session")
     held = fragments_from(fragments, columns, "open_session").fragments
     return open_live(held, choices, snapshot)
 
@@ -364,9 +360,7 @@ def update(
         LikelihoodError: the likelihood failed on a fragment; those before it were added.
 
     """
-    keywords = dict(chosen)
-    columns = _columns_from(keywords)
-    choices = choices_from(keywords, "update")
+    choices, columns = _chosen(chosen, "update")
     held, _, told = fragments_from(fragments, columns, "update")
     known = _authority(against, columns)
     with followed(on_step) as (step, stage):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Generic, Literal, TypeAlias, TypeVar
@@ -102,7 +102,7 @@ class Explainer:
         x = next(f for f in self._fragments[own.id] if f.id == fragment_id)
         found = []
         for name, entity in self._told(on_fragments):
-            if name != own.id and self._comparable(x, self._fragments[name]):
+            if name != own.id and _share_keys(self.prepared.spec, x, self._fragments[name]):
                 explanation = self._explain(x, self._fragments[name])
                 found.append(Reason(entity, False, len(entity.fragments), explanation))
         found.sort(key=lambda reason: (-_total(reason), reason.entity.id))
@@ -142,13 +142,6 @@ class Explainer:
 
     def _explain(self, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
         return explained(self.prepared.spec, x, cluster)
-
-    def _comparable(self, x: Fragment, cluster: Sequence[Fragment]) -> bool:
-        index = self.prepared.spec.index
-        if index is None:
-            return True
-        keys = set(index.keys(x))
-        return any(not keys.isdisjoint(index.keys(fragment)) for fragment in cluster)
 
 
 def _require_explaining(prepared: PreparedRun) -> None:
@@ -265,7 +258,11 @@ def why(store: Store, fit: PreparedRun, fragment_id: str, rivals: int = 5) -> li
         places.sort(key=lambda place: (-(place.total or 0.0), place.entity))
         held = dict(near)
         # a cluster of an improbable grouping may have led to an entity without the key
-        alike = (p for p in places if _share_keys(store, spec, x, held[p.entity]))
+        alike = (
+            place
+            for place in places
+            if _share_keys(spec, x, store.pages.fragments(held[place.entity]).values())
+        )
         return [mine, *islice(alike, rivals)]
 
 
@@ -293,12 +290,12 @@ def _near(store: Store, spec: ModelSpec, x: Fragment) -> list[tuple[str, Cluster
     return out
 
 
-def _share_keys(store: Store, spec: ModelSpec, x: Fragment, members: Cluster) -> bool:
-    """Whether a fragment shares a key with others."""
+def _share_keys(spec: ModelSpec, x: Fragment, fragments: Iterable[Fragment]) -> bool:
+    """Whether a fragment shares a key with others; without an index all are compared."""
     if spec.index is None:
         return True
-    fragments, keys = store.pages.fragments(members), set(spec.index.keys(x))
-    return any(not keys.isdisjoint(spec.index.keys(one)) for one in fragments.values())
+    keys = set(spec.index.keys(x))
+    return any(not keys.isdisjoint(spec.index.keys(one)) for one in fragments)
 
 
 def _places(

@@ -37,9 +37,8 @@ from kbforge.kernel.binding import (
     kernel_library,
 )
 from kbforge.kernel.special import gammaln
-from kbforge.numerics import capacity_for, grown
+from kbforge.numerics import capacity_for, grown, on_grid, starts_of
 
-_GRID = 2.0**34
 _TABULATED = 32  # counts below this are looked up
 
 
@@ -89,12 +88,9 @@ class DirichletRows:
     ) -> tuple[IntArray, NDArray[np.int32], NDArray[np.int32]]:
         """The position of each fragment's first entry, shape [n + 1], and all rows and counts."""
         held = self.pairs_of(fragments)
-        starts = np.zeros(len(held) + 1, dtype=np.int64)
-        np.cumsum([len(pairs) for pairs in held], out=starts[1:])
         flat = chain.from_iterable(chain.from_iterable(held))
-        both = np.fromiter(flat, dtype=np.int32, count=2 * int(starts[-1])).reshape(-1, 2)
-        rows, counts = both.T.copy()
-        return starts, rows, counts
+        rows, counts = np.fromiter(flat, dtype=np.int32).reshape(-1, 2).T.copy()
+        return starts_of(list(map(len, held))), rows, counts
 
     @property
     def priors(self) -> tuple[FloatArray, FloatArray]:
@@ -141,9 +137,7 @@ class DirichletRows:
 
     def _compute(self, rows: IntArray, counts: IntArray) -> FloatArray:
         a = self._pseudo_counts[rows]
-        factors = self._signs[rows] * (gammaln(counts + a) - gammaln(a))
-        rounded: FloatArray = np.rint(factors * _GRID) / _GRID
-        return rounded
+        return on_grid(self._signs[rows] * (gammaln(counts + a) - gammaln(a)))
 
     def factors(self, rows: IntArray, counts: IntArray) -> FloatArray:
         """F of rows at counts, broadcast against each other; exact multiples of 2^-34 nats."""

@@ -12,7 +12,7 @@ import typer
 from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, quoted
 from kbforge_training.cli import Inputs, LimitPerFile, Output, read_all
 
 if TYPE_CHECKING:
@@ -162,7 +162,6 @@ def _read(paths: list[str], limit: int | None) -> list[Fragment]:
 
 
 def _model(name_or_path: str) -> LanguageModel:
-    from kbforge.errors import quoted
     from kbforge.models.bundle import read_bundle
     from kbforge_lm.likelihoods.gpt.likelihood import shipped_model
     from kbforge_lm.likelihoods.gpt.model import from_bundle

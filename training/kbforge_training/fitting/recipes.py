@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from kbforge.errors import UsageError, quoted
+from kbforge.files.io import read_small
 from kbforge.files.records import parse_toml
 
 OPTIMIZERS = ("adamw", "muon")
@@ -89,24 +90,13 @@ def read_table(name_or_path: str, folder: str = RECIPES) -> tuple[dict[str, Any]
     if name_or_path in shipped(folder):
         content = files("kbforge_training").joinpath(f"{folder}/{name_or_path}.toml").read_bytes()
     elif Path(name_or_path).is_file():
-        content = _read(Path(name_or_path), where)
+        content = read_small(name_or_path, "a recipe", _MAX_BYTES, UsageError)
     else:
         raise UsageError(
             f'there is no recipe "{quoted(name_or_path)}": expected one of '
             f"{', '.join(shipped(folder))}, or a TOML file"
         )
     return parse_toml(content, where, UsageError), where
-
-
-def _read(path: Path, where: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{where}: {(error.strerror or str(error)).lower()}") from error
-    if len(content) > _MAX_BYTES:
-        raise UsageError(f"{where}: expected at most {_MAX_BYTES:,} bytes, got more")
-    return content
 
 
 def from_table(
@@ -150,11 +140,21 @@ def _section(kind: type[_Section], table: Mapping[str, Any], where: str) -> _Sec
     return kind(**table)
 
 
-def require_finite(numbers: Mapping[str, float], where: str) -> None:
-    """Refuse numbers that are not finite or negative with a UsageError."""
+def require(where: str, expected: str, holds: Callable[[float], bool], **numbers: float) -> None:
+    """Refuse numbers that are not as expected with a UsageError."""
     for name, number in numbers.items():
-        if not 0 <= number < math.inf:
-            raise UsageError(f"{where}: {name}: expected 0 or more, got {number}")
+        if not holds(number):
+            raise UsageError(f"{where}: {name}: expected {expected}, got {number}")
+
+
+def is_share(number: float) -> bool:
+    """Whether a number is from 0 to 1."""
+    return 0 <= number <= 1
+
+
+def is_finite(number: float) -> bool:
+    """Whether a number is 0 or more, and finite."""
+    return 0 <= number < math.inf
 
 
 _LARGEST_SEED = 1 << 40  # seeds of steps, of 64 bits, are made of it
@@ -184,20 +184,15 @@ def require_schedule(schedule: Schedule, where: str) -> None:
             f'{where}: there is no optimizer "{quoted(schedule.optimizer)}", expected one of '
             f"{', '.join(OPTIMIZERS)}"
         )
-    for name in ("tokens", "batch_tokens", "accumulate"):
-        if getattr(schedule, name) < 1:
-            raise UsageError(f"{where}: {name}: expected at least 1, got {getattr(schedule, name)}")
-    if not 0 <= schedule.seed <= _LARGEST_SEED:
-        raise UsageError(f"{where}: seed: expected 0 to {_LARGEST_SEED:,}, got {schedule.seed}")
-    for name in ("warmup", "floor", "dropout"):
-        if not 0 <= getattr(schedule, name) <= 1:
-            raise UsageError(f"{where}: {name}: expected 0 to 1, got {getattr(schedule, name)}")
-    for name in ("learning_rate", "clip"):
-        if not 0 < getattr(schedule, name) < math.inf:
-            raise UsageError(
-                f"{where}: {name}: expected a number above 0, got {getattr(schedule, name)}"
-            )
-    require_finite({"weight_decay": schedule.weight_decay}, where)
+    at_least_1 = {n: getattr(schedule, n) for n in ("tokens", "batch_tokens", "accumulate")}
+    require(where, "at least 1", lambda n: n >= 1, **at_least_1)
+    in_range = f"0 to {_LARGEST_SEED:,}"
+    require(where, in_range, lambda n: 0 <= n <= _LARGEST_SEED, seed=schedule.seed)
+    shares = {name: getattr(schedule, name) for name in ("warmup", "floor", "dropout")}
+    require(where, "0 to 1", is_share, **shares)
+    above = {"learning_rate": schedule.learning_rate, "clip": schedule.clip}
+    require(where, "a number above 0", lambda n: n > 0 and is_finite(n), **above)
+    require(where, "0 or more", is_finite, weight_decay=schedule.weight_decay)
 
 
 def learning_rate(schedule: Schedule, done: float) -> float:

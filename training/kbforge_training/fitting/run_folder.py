@@ -30,7 +30,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from kbforge.errors import KBForgeError, ModelError, UsageError, quoted
-from kbforge.files.io import locked, open_output
+from kbforge.files.io import locked, open_output, reason_of
 from kbforge_training.fitting.recipes import moments
 
 CHECKPOINT = "checkpoint.safetensors"
@@ -76,9 +76,8 @@ def save_checkpoint(
             os.fsync(file.fileno())
         os.replace(temporary, folder / CHECKPOINT)
     except OSError as error:
-        raise ModelError(
-            f"cannot write {quoted(str(folder), 400)}: {(error.strerror or str(error)).lower()}"
-        ) from error
+        where = quoted(str(folder), 400)
+        raise ModelError(f"cannot write {where}: {reason_of(error)}") from error
 
 
 def read_progress(folder: Path) -> RunProgress | None:
@@ -207,8 +206,7 @@ def begin_run(work: Path, run: Mapping[str, Any]) -> None:
         if any(not name.startswith(".") for name in os.listdir(work)):
             raise UsageError(f"{where} exists and holds no unfinished run; move or delete it")
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise KBForgeError(f"cannot write {where}: {reason}") from error
+        raise KBForgeError(f"cannot write {where}: {reason_of(error)}") from error
     except orjson.JSONDecodeError as error:
         raise KBForgeError(f"{where}: {RUN} is not JSON ({error}); delete the folder") from error
     with open_output(str(path)) as out:

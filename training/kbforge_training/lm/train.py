@@ -71,8 +71,10 @@ from kbforge_training.fitting.loop import Loop, LoopSettings, Step, metrics_and_
 from kbforge_training.fitting.recipes import (
     Schedule,
     from_table,
+    is_finite,
+    is_share,
     read_table,
-    require_finite,
+    require,
     require_schedule,
 )
 from kbforge_training.fitting.run_folder import (
@@ -140,21 +142,16 @@ def _check(recipe: Recipe, where: str) -> None:
     require_schedule(recipe.schedule, where)
     whole = {**dataclasses.asdict(shape), "draws": sets.draws, "largest": sets.largest}
     whole |= {"per_step": pairs.per_step, "calibrate": recipe.calibrate}
-    for name, value in whole.items():
-        # a sequence of one token would be its beginning alone
-        least = 2 if name == "context" else 1
-        if value < least:
-            raise UsageError(f"{where}: {name}: expected at least {least}, got {value}")
+    # a sequence of one token would be its beginning alone
+    require(where, "at least 2", lambda n: n >= 2, context=shape.context)
+    require(where, "at least 1", lambda n: n >= 1, **whole)
     if shape.d_model % (2 * shape.n_heads):
         raise UsageError(
             f"{where}: d_model {shape.d_model} is not a multiple of 2 x n_heads {shape.n_heads}"
         )
-    if not 256 <= recipe.pieces <= 30_000:
-        raise UsageError(f"{where}: pieces: expected 256 to 30,000, got {recipe.pieces}")
-    for name, part in {"views": sets.views, "variants": sets.variants}.items():
-        if not 0 <= part <= 1:
-            raise UsageError(f"{where}: {name}: expected 0 to 1, got {part}")
-    require_finite({"weight": pairs.weight, "offset": pairs.offset}, where)
+    require(where, "256 to 30,000", lambda n: 256 <= n <= 30_000, pieces=recipe.pieces)
+    require(where, "0 to 1", is_share, views=sets.views, variants=sets.variants)
+    require(where, "0 or more", is_finite, weight=pairs.weight, offset=pairs.offset)
 
 
 def train_bpe(values: Iterable[str], size: int) -> Tokenizer:

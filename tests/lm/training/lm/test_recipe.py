@@ -85,7 +85,7 @@ def test_a_wrong_value_is_named(tmp_path, changes, says):
         (b"a = " + b"[" * 10_000, "expected TOML, got "),
         (b"a = " + b"9" * 5000, "expected TOML, got "),
         (b"a = [0x" + b"f" * 5000 + b"]", "a[0]: expected a whole number of 64 bits"),
-        (b"#" * (1 << 20) + b"#", "expected at most 1,048,576 bytes"),
+        (b"#" * (1 << 20) + b"#", "expected a recipe, got more than 1,048,576 bytes"),
     ],
 )
 def test_a_file_that_is_no_recipe_is_named(tmp_path, content, says):
@@ -94,7 +94,7 @@ def test_a_file_that_is_no_recipe_is_named(tmp_path, content, says):
     with pytest.raises(UsageError) as refused:
         read_recipe(str(path))
     assert says in str(refused.value)
-    assert str(refused.value).startswith("recipe ")
+    assert str(refused.value).startswith(("recipe ", f"{path}: expected a recipe"))
 
 
 def test_the_page_says_how_much_each_recipe_reads():
