@@ -205,13 +205,7 @@ class Entity:
         out: dict[str, Any] = {
             "id": self.id,
             "name": self.name,
-            "properties": {
-                k: [
-                    {"value": v.value, "fragments": list(v.fragments), "count": len(v.fragments)}
-                    for v in vs
-                ]
-                for k, vs in self.properties.items()
-            },
+            "properties": {k: [v.to_json() for v in vs] for k, vs in self.properties.items()},
             "fragments": list(self.fragments),
             "confidence": self.confidence,
         }

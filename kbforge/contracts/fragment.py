@@ -35,9 +35,10 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from kbforge.errors import BadRecord, quoted
@@ -335,8 +336,14 @@ class Source(ABC):
 
     where: str = ""
     into: Any = None
-    counts: Mapping[str, int] = MappingProxyType({})
-    taken: Sequence[str] = ()
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        return Counter()
+
+    @cached_property
+    def taken(self) -> list[str]:
+        return []
 
     @abstractmethod
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:

@@ -35,7 +35,6 @@ class GlinerSource(SpanSource):
     """
 
     def __init__(self, min_score: float = 0.0) -> None:
-        super().__init__()
         self._min_score = min_score
 
     def texts(self, path: str, on_bad: OnBad) -> Iterator[AnnotatedText]:

@@ -102,11 +102,6 @@ class GraphSource(Source):
     # own record is not a gap
     ends_only: ClassVar[bool] = False
 
-    def __init__(self) -> None:
-        self.where = ""
-        self.counts: Counter[str] = Counter()
-        self.taken: list[str] = []
-
     @abstractmethod
     def records(self, path: str, on_bad: OnBad) -> Iterator[Record]:
         """Yield the entities and relations of an input.

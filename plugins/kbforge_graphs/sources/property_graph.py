@@ -63,7 +63,6 @@ class PropertyGraphSource(GraphSource):
     """
 
     def __init__(self, flavor: Flavor | None = None) -> None:
-        super().__init__()
         self._flavor = flavor
 
     def records(self, path: str, on_bad: OnBad) -> Iterator[Record]:
@@ -220,7 +219,8 @@ def _of_llama(path: str) -> Iterator[Record]:
     texts = {key for key, node in store.nodes.items() if node.label == "text_chunk"}
     for key, node in store.nodes.items():
         if key not in texts:
-            said = {k: v for k, v in (node.properties or {}).items() if not _is_copied(k)}
+            stated = (node.properties or {}).items()
+            said = {k: v for k, v in stated if k[:1] != "_" and k not in _OF_DOCUMENT}
             said = {"name": node.name, **said}
             yield _entity(key, node.label, said, _llama_units(node.properties), called(path))
     for relation in store.relations.values():
@@ -232,10 +232,6 @@ def _of_llama(path: str) -> Iterator[Record]:
                 type=relation.label or "",
                 place=called(path),
             )
-
-
-def _is_copied(key: str) -> bool:
-    return key.startswith("_") or key in _OF_DOCUMENT
 
 
 def _llama_units(properties: Mapping[str, Any] | None) -> list[str]:

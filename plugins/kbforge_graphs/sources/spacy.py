@@ -45,7 +45,6 @@ class SpacySource(SpanSource):
     endings: ClassVar = (_DOCBIN,)
 
     def __init__(self, label: str | None = None) -> None:
-        super().__init__()
         self._label = label
 
     def texts(self, path: str, on_bad: OnBad) -> Iterator[AnnotatedText]:

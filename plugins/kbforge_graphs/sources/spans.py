@@ -67,11 +67,6 @@ class _Entity:
 class SpanSource(Source):
     """A reader of annotated texts; subclasses read a format."""
 
-    def __init__(self) -> None:
-        self.where = ""
-        self.counts: Counter[str] = Counter()
-        self.taken: list[str] = []
-
     @abstractmethod
     def texts(self, path: str, on_bad: OnBad) -> Iterator[AnnotatedText]:
         """Yield the texts of an input.

@@ -75,7 +75,6 @@ class TriplesSource(GraphSource):
         delimiter: str | None = None,
         encoding: str | None = None,
     ) -> None:
-        super().__init__()
         self._keys = {"head": head, "relation": relation, "tail": tail, "context": context}
         self._format = format
         wanted = [f"{self._keys[part]}={part}" for part in ("head", "relation", "tail")]

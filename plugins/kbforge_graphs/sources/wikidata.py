@@ -21,7 +21,6 @@ id is also the fragment's label:
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -63,8 +62,6 @@ class WikidataSource(Source):
                 expected = "expected properties such as P31 or P569=born"
                 raise UsageError(f'claims: {expected}, got "{quoted(claim)}"')
             self._claims[number] = attribute or number
-        self.where = ""
-        self.counts: Counter[str] = Counter()
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment per entity."""

@@ -450,7 +450,8 @@ def undecodable(line: bytes, encoding: str, where: str) -> BadRecord:
         except BadRecord as error:
             return with_hint(error, line)
     text = line.decode(errors="surrogatepass")
-    place, byte = next((i, ord(c) - _BASE) for i, c in enumerate(text, 1) if _is_mark(c))
+    codes = ((place, ord(c) - _BASE) for place, c in enumerate(text, 1))
+    place, byte = next((place, byte) for place, byte in codes if 0 <= byte <= 0xFF)
     return BadRecord(where, f"{encoding} text", f"the byte 0x{byte:02x} at character {place}")
 
 
@@ -465,10 +466,6 @@ def _hint(line: bytes) -> str:
     if line.startswith(_UTF16_MARKS):
         return f"it looks like UTF-16: try {option('source.encoding', 'utf-16')}"
     return f"if the file comes from a spreadsheet, try {option('source.encoding', 'cp1252')}"
-
-
-def _is_mark(character: str) -> bool:
-    return _BASE <= ord(character) <= _BASE + 0xFF
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:

@@ -72,8 +72,6 @@ class RebelSource(Source):
         self, min_text: int = 100, relations: list[str] | None = None, dedupe: bool = True
     ) -> None:
         self._min_text, self._relations, self._dedupe = min_text, set(relations or ()), dedupe
-        self.where = ""
-        self.counts: Counter[str] = Counter()
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment for each entity of each document."""
@@ -216,8 +214,6 @@ class TweetNerdSource(Source):
         if top is not None and top < 1:
             raise UsageError(f"top: expected at least 1, got {top}")
         self._tweets, self._top, self._unlinked = tweets, top, unlinked
-        self.where = ""
-        self.counts: Counter[str] = Counter()
 
     def read(self, inputs: Sequence[str], on_bad: OnBad) -> Iterator[Fragment]:
         """Yield one fragment per annotated phrase or, with `top`, per distinct name."""

@@ -93,9 +93,6 @@ class TableSource(Source):
     serial_dates: list[str] | None = None
 
     def __post_init__(self) -> None:
-        self.where = ""
-        self.counts: Counter[str] = Counter()
-        self.taken: list[str] = []
         self.ids = self.id or None  # the column of ids
         self.seen: DigestSet | None = None  # the ids met while that column is looked for
         self._no_ids = ""  # why there is none
