@@ -441,7 +441,7 @@ def _save(write: Callable[[str], None], target: str) -> None:
                 raise OutputError(
                     f"{error}; the result is in {quoted(place, 400)} instead"
                 ) from error
-            if not _somebody_there():
+            if not (sys.stdin.isatty() and sys.stderr.isatty()):  # nobody is there
                 raise
             console.note(
                 f"{error}, and no other place takes it; free space and press Enter, or Ctrl-C"
@@ -463,7 +463,3 @@ def _elsewhere(target: str) -> Iterator[str]:
             if not os.path.lexists(Path(folder) / candidate):
                 yield str(Path(folder) / candidate)
                 break
-
-
-def _somebody_there() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()

@@ -8,7 +8,7 @@ import typer
 
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import UsageError
+from kbforge.errors import UsageError, counted
 
 if TYPE_CHECKING:
     from kbforge.jobs.load import LoadReport
@@ -177,8 +177,6 @@ def _summary(report: LoadReport, output: str, aside: str | None) -> dict[str, An
 
 
 def _print(report: LoadReport, aside: str | None) -> None:
-    from kbforge.errors import counted
-
     console.note(f"{counted(report.fragments, 'fragment')} in {report.seconds:.2f} s")
     for rule, count in report.counts.items():
         console.note(f"  {rule}: {count:,}")

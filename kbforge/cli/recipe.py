@@ -42,7 +42,7 @@ from kbforge import interrupts, registry
 from kbforge.cli import options
 from kbforge.cli.main import UsageMistake, verb_called
 from kbforge.errors import KBForgeError, UsageError, did_you_mean, quoted
-from kbforge.files.io import bytes_of, open_output, read_small, require_apart
+from kbforge.files.io import bytes_of, open_output, read_small, reason_of, require_apart
 from kbforge.files.records import Option, Record, toml_of
 from kbforge.version import DISTRIBUTION, __version__
 
@@ -374,8 +374,7 @@ def _call(step: PipelineStep) -> None:
         raise
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        reason = (error.strerror or str(error)).lower()
-        raise KBForgeError(f"{step.where}: {name}{reason}") from error
+        raise KBForgeError(f"{step.where}: {name}{reason_of(error)}") from error
     if code in interrupts.EXIT_CODES:
         raise KeyboardInterrupt
     if isinstance(code, int) and code:
@@ -516,8 +515,7 @@ def fingerprint(path: str) -> str:
                 digest.update(f"{len(name)}:".encode() + name + _file_digest(file).encode())
         return digest.hexdigest()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise KBForgeError(f"cannot read {quoted(path, 400)}: {reason}") from error
+        raise KBForgeError(f"cannot read {quoted(path, 400)}: {reason_of(error)}") from error
 
 
 def _file_digest(path: str | Path) -> str:

@@ -47,6 +47,7 @@ from kbforge.clustering.revise import (
     MOST_TAKEN,
     Rerun,
     clustered_again,
+    connected,
     offer,
     revisit,
 )
@@ -204,21 +205,15 @@ def plan_enforcement(
 
 def _tied(state: SessionState, concerned: Collection[int]) -> list[list[int]]:
     """The concerned subproblems, merged where a component spans several."""
-    group: dict[int, set[int]] = {}
-    first: dict[str, int] = {}
-    for number in sorted(concerned):
-        name = state.home(number)
-        joined = group.setdefault(name, {name})
-        component = state.bindings.component_of(number)
-        if component is None:
-            continue
-        other = group[first.setdefault(component, name)]
-        if other is not joined:
-            joined |= other
-            for each in joined:
-                group[each] = joined
-    distinct = {min(names): sorted(names) for names in group.values()}
-    return [distinct[name] for name in sorted(distinct)]
+    home = {number: state.home(number) for number in sorted(concerned)}
+    spanned: dict[str, list[int]] = {}
+    for number, name in home.items():
+        if (component := state.bindings.component_of(number)) is not None:
+            spanned.setdefault(component, []).append(name)
+    groups: dict[int, list[int]] = {}
+    for name, first in connected(sorted(set(home.values())), spanned.values()).items():
+        groups.setdefault(first, []).append(name)
+    return list(groups.values())
 
 
 def _kept(state: SessionState, names: list[int]) -> list[Row] | None:

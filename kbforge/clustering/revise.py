@@ -555,7 +555,7 @@ def _renew(
     home = {number: state.home(number) for number in grouping.cluster}
     clusters = in_order(set(grouping.cluster.values()))
     reach = [[clusters_[0] for clusters_ in change.before] for change in allowed]
-    together = _connected(
+    together = connected(
         [page.name for page in pages],
         chain(
             ({home[n] for n in cluster} for cluster in clusters),
@@ -589,7 +589,7 @@ def _differences(grouping: _Grouping, row: Row) -> Iterator[_Change]:
     other = [cluster for cluster in row if grouping.cluster[cluster[0]] != cluster]
     inside = {number for cluster in other for number in cluster}
     mine = in_order({grouping.cluster[number] for number in inside})
-    of = _connected(mine, ([grouping.cluster[n] for n in cluster] for cluster in other))
+    of = connected(mine, ([grouping.cluster[n] for n in cluster] for cluster in other))
     parts: dict[Cluster, tuple[list[Cluster], list[Cluster]]] = {}
     for cluster in mine:
         parts.setdefault(of[cluster], ([], []))[0].append(cluster)
@@ -605,7 +605,7 @@ def _differences(grouping: _Grouping, row: Row) -> Iterator[_Change]:
 _Thing = TypeVar("_Thing", int, Cluster)
 
 
-def _connected(things: Iterable[_Thing], sets: Iterable[Iterable[_Thing]]) -> dict[_Thing, _Thing]:
+def connected(things: Iterable[_Thing], sets: Iterable[Iterable[_Thing]]) -> dict[_Thing, _Thing]:
     """For each item, the first of the items that the sets connect with it."""
     first = {thing: thing for thing in things}
 
@@ -641,7 +641,7 @@ def _parts(
 
     The changes are ordered by gain, largest first.
     """
-    of = _connected(clusters, (change.before for change in changes))
+    of = connected(clusters, (change.before for change in changes))
     held: dict[Cluster, tuple[list[Cluster], list[_Change]]] = {}
     for cluster in clusters:
         held.setdefault(of[cluster], ([], []))[0].append(cluster)

@@ -357,8 +357,7 @@ def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
             temporary.chmod(mode_of(folder, 0o777))
             put_in_place(temporary, folder)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OutputError(f"cannot write {quoted(path, 400)}: {reason}") from error
+        raise OutputError(f"cannot write {quoted(path, 400)}: {reason_of(error)}") from error
 
 
 def put_in_place(new: Path, folder: Path) -> None:

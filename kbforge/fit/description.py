@@ -139,8 +139,7 @@ def describe(
         seen: dict[str, int] = {}
         numbered = attributes.numbers(attribute, seen, str.casefold)
         values[:, column] = numbered
-        there = numbered >= 0
-        by_value = np.bincount(numbered[there], minlength=len(seen))
+        by_value = np.bincount(numbered[numbered >= 0], minlength=len(seen))
         hashes.append(_hashes(f"{attribute}\0{value}" for value in seen))
         counts_of.append(by_value)
         if file is not None:

@@ -514,7 +514,8 @@ def with_biases(judged: Judgement, pairs: PairModel) -> Judgement:
     plain = np.array([k for k, h in enumerate(judged.found) if h.likelihood == PAIRS])
     found, nearest, likeness = [], [], []
     for hypothesis in _biased(judged, pairs, judged.found[plain[0]].own):
-        alike = _likeness(hypothesis.labels, [judged.found[k].labels for k in plain.tolist()])
+        others = (judged.found[k].labels for k in plain.tolist())
+        alike = np.array([agreement(hypothesis.labels, other)[2] for other in others])
         if alike.max() < 1:
             found.append(hypothesis)
             nearest.append(plain[alike.argmax()])
@@ -538,8 +539,3 @@ def _biased(judged: Judgement, pairs: PairModel, own: float) -> Iterator[Hypothe
         path = groupings(pairs.biased(bias), sample, log_alphas_of(PAIRS))
         _, *along = hypotheses(exact, {PAIRS: path}, {PAIRS: own})
         yield from (replace(hypothesis, bias=bias) for hypothesis in along)
-
-
-def _likeness(labels: IntArray, others: list[IntArray]) -> FloatArray:
-    """B-cubed F1 of a grouping with each of some others, shape [others]."""
-    return np.array([agreement(labels, other)[2] for other in others])

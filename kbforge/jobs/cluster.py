@@ -248,7 +248,10 @@ class KnowledgeBase:
     def _repr_html_(self) -> str:
         """The largest entities, for notebooks."""
         rows = [
-            (e.name, len(e.fragments), percent(e.confidence), _first_values(e))
+            (
+                *(e.name, len(e.fragments), percent(e.confidence)),
+                "; ".join(f"{name} {values[0].value}" for name, values in e.properties.items()),
+            )
             for e in largest(self.entities, _SHOWN_ENTITIES)
         ]
         left = len(self.entities) - len(rows)
@@ -408,12 +411,6 @@ class KnowledgeBase:
             "complete": posterior.complete,
             "ended": posterior.ended,
         }
-
-
-def _first_values(entity: Entity) -> str:
-    """The first value of each attribute."""
-    said = (f"{name} {values[0].value}" for name, values in entity.properties.items())
-    return "; ".join(said)
 
 
 def partial_name(output: str) -> str:

@@ -26,7 +26,7 @@ from kbforge.contracts import (
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
 from kbforge.fit.choices import PreparedRun
-from kbforge.fit.confidence import ConfidenceMap
+from kbforge.fit.confidence import ConfidenceMap, reads_whole, whole_of, with_whole
 from kbforge.fit.features import ClusteringReport
 from kbforge.jobs.models import restore
 from kbforge.store.database import Database
@@ -144,16 +144,12 @@ def _confidence(store: Store, reading: ConfidenceMap | None, report: _Report) ->
         return list(entities.probability.tolist())
     digest = store.fact(WHOLE)
     if digest is not None:
-        from kbforge.fit.confidence import with_whole
-
         reading = with_whole(reading, store.kept(digest))
     return list(reading.of_entities(report.reported).tolist())
 
 
 def _freeze(rows: sqlite3.Connection, reading: ConfidenceMap, report: _Report) -> None:
     """Save the figures of the whole file that a map reads, based on the report."""
-    from kbforge.fit.confidence import whole_of
-
     kept = whole_of(reading, report.reported)
     if kept is not None:
         digest, content = kept_row(kept)
@@ -172,7 +168,7 @@ def _report(
     connection = store.database.connection
     names, told = [*stale], frozenset(stale)
     n = store.n_fragments
-    if reading is not None and _compares(reading):
+    if reading is not None and reads_whole(reading):
         changed = _members(store, stale)
         if not known or index is None or n <= _FEW or _SHARE * len(changed) >= n:
             names = [name for (name,) in ask(connection, "SELECT name FROM page")]
@@ -200,12 +196,6 @@ def _changed(
     changed = np.isin(np.array(names)[entities.subproblem], np.array(sorted(stale)))
     out[entities.members[np.repeat(changed, entities.lengths)]] = True
     return out
-
-
-def _compares(reading: ConfidenceMap) -> bool:
-    from kbforge.fit.confidence import reads_whole
-
-    return reads_whole(reading)
 
 
 def _members(store: Store, names: Iterable[int]) -> list[int]:

@@ -80,16 +80,14 @@ def _summary(entity: Entity) -> Text:
     unrivalled = " (no other grouping kept)" if entity.probability == 1 else ""
     plain = entity.reported is None
     reported = " as reported" if plain else f", reported as {percent(entity.probability)}"
+    sure = entity.confidence
+    colour = "green" if sure >= 0.9 else "yellow" if sure >= 0.5 else "red"
     return Text.assemble(
         (counted(len(entity.fragments), "fragment"), "bold"),
         ", ",
-        (f"confidence {percent(entity.confidence)}", _colour(entity.confidence)),
+        (f"confidence {percent(sure)}", colour),
         f"{reported}{unrivalled}, subproblem {entity.subproblem}",
     )
-
-
-def _colour(confidence: float) -> str:
-    return "green" if confidence >= 0.9 else "yellow" if confidence >= 0.5 else "red"
 
 
 def _values(entity: Entity, sources: Mapping[str, str]) -> Table:

@@ -48,6 +48,7 @@ from kbforge.files.io import (
     mode_of,
     open_output,
     put_in_place,
+    reason_of,
     require_writable,
     sweep,
     temporary_folder,
@@ -91,9 +92,8 @@ def write_bundle(folder: Path, bundle: Bundle) -> None:
     try:
         _write(folder, bundle)
     except OSError as error:
-        raise ModelError(
-            f"cannot write {quoted(str(folder), 400)}: {(error.strerror or str(error)).lower()}"
-        ) from error
+        where = quoted(str(folder), 400)
+        raise ModelError(f"cannot write {where}: {reason_of(error)}") from error
 
 
 def require_place(folder: Path) -> None:
@@ -174,12 +174,6 @@ def read_listed(folder: Path, name: str, kind: str, most: int, writer: str) -> b
     if size > most:
         raise _damaged(folder, f'"{name}" has {size:,} bytes, expected at most {most:,}')
     return _read_file(folder, name, listed)
-
-
-def write_manifest(folder: Path, bundle: Bundle) -> None:
-    """Write only the manifest of a folder, atomically."""
-    with open_output(str(folder / MANIFEST)) as out:
-        out.write(_manifest_of(bundle))
 
 
 def _is_plain(name: str) -> bool:
@@ -290,8 +284,7 @@ def _damaged(folder: Path, what: str) -> ModelError:
 
 
 def _unreadable(path: Path, error: OSError) -> ModelError:
-    reason = (error.strerror or str(error)).lower()
-    return ModelError(f"cannot read {quoted(str(path), 400)}: {reason}")
+    return ModelError(f"cannot read {quoted(str(path), 400)}: {reason_of(error)}")
 
 
 FILES = ("pairs.safetensors", "judge.safetensors", "confidence.safetensors")
@@ -315,7 +308,8 @@ def read_default(folder: Path, name: str) -> bytes:
 def list_defaults(folder: Path) -> None:
     """Write the manifest of a folder of default models, some of which may be missing."""
     there = {name: (folder / name).read_bytes() for name in FILES if (folder / name).is_file()}
-    write_manifest(folder, Bundle(_KIND, "default", there, {}, {}))
+    with open_output(str(folder / MANIFEST)) as out:
+        out.write(_manifest_of(Bundle(_KIND, "default", there, {}, {})))
 
 
 def make_likelihood(name_or_path: str, options: Mapping[str, object] | None = None) -> Likelihood:

@@ -57,10 +57,10 @@ class Pages:
         self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
         self.add("/fragment", "fragment.html", self._fragment)
         self.add("/why", "why.html", self._why)
-        self.add("/compare", "compare.html", self._compare, _compare_view)
+        self.add("/compare", "compare.html", self._compare, lambda _: {"most": _MOST_PROPERTIES})
         self.add("/subproblem/{name}", "subproblem.html", self._subproblem, _subproblem_view)
         self.add("/runs", "runs.html", self._runs)
-        self.add("/quality", "quality.html", self._quality, _quality_view)
+        self.add("/quality", "quality.html", service.quality.facts, _quality_view)
         self.add("/neighbourhood/{id}", "neighbourhood.html", self._neighbours, _neighbours_view)
         self.add("/review", "review.html", service.questions.next, _review_view)
         self.router.add_api_route("/review", self._answer, methods=["POST"])
@@ -138,9 +138,6 @@ class Pages:
     ) -> Facts:
         return runs_of(self._service.readers, self._service.computations, first, second)
 
-    def _quality(self) -> Facts:
-        return self._service.quality.facts()
-
     def _neighbours(self, id: str) -> Facts:
         return neighbourhood(self._service.readers, id)
 
@@ -206,10 +203,6 @@ def _entity_view(found: Facts) -> Facts:
         "own": {one["id"] for one in own},
         "groupings_kept": [present, *found["alternatives"]],
     }
-
-
-def _compare_view(_: Facts) -> Facts:
-    return {"most": _MOST_PROPERTIES}
 
 
 def _subproblem_view(found: Facts) -> Facts:

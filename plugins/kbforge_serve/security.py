@@ -228,7 +228,8 @@ class Guard:
             sentence = "expected Content-Length or Transfer-Encoding, got both"
             return failure(asked, 400, sentence, _CLOSE)
         host = _name_of(asked.headers.get("host", ""))
-        if host is None or (access.is_loopback and not self._is_ours(host)):
+        is_ours = host is not None and (_is_loopback(host) or host == access.host.lower())
+        if host is None or (access.is_loopback and not is_ours):
             sentence = "the Host header names another server; this one answers to localhost"
             return failure(asked, 421, sentence)
         if {"..", "."} & set(path.split("/")) or "\\" in path or "\0" in path:
@@ -261,9 +262,6 @@ class Guard:
             return None
         named = quoted(origin) or "another site"
         return f"pages of {named} may not read here; kbforge serve --allow-origin lets them"
-
-    def _is_ours(self, host: str) -> bool:
-        return _is_loopback(host) or host == self.access.host.lower()
 
 
 def _name_of(host: str) -> str | None:

@@ -415,7 +415,7 @@ void KnownComparer::compare(const Readings& a, std::int64_t x, const Readings& b
 
 using kbforge::Knowledge;
 
-// Tables of lexical knowledge (kbforge_plugins/likelihoods/pairs/known.py), which are copied.
+// Tables of lexical knowledge (kbforge_plugins/likelihoods/pairs/file.py), which are copied.
 KB_API Knowledge* kb_known_new(std::int64_t forms, const std::int64_t* form_start, const char* form,
                                std::int64_t silent, const std::int64_t* silent_start,
                                const char* silent_word, std::int64_t names,

@@ -1,6 +1,6 @@
 // Lexical knowledge about names: nicknames, legal forms, abbreviations, acronyms, numbers.
 //
-// kbforge_plugins/likelihoods/pairs/known.py says what a name is read into and has the tables.
+// kbforge_plugins/likelihoods/pairs/file.py says what a name is read into and has the tables.
 #pragma once
 
 #include <cstdint>
@@ -107,7 +107,7 @@ class Readings {
 class KnownComparer {
  public:
   static constexpr int kFeatures = 11;
-  // KNOWN_FEATURES of known.py: NaN where one of the names lacks the property.
+  // KNOWN_FEATURES of file.py: NaN where one of the names lacks the property.
   void compare(const Readings& a, std::int64_t x, const Readings& b, std::int64_t y,
                TextComparer& texts, double* out);
 

@@ -402,7 +402,9 @@ void Local::gather() {
       double left = 0.0;
       for (std::size_t at = 0; at < clusters_.size(k); ++at) {
         const std::int32_t cluster = clusters_.begin(k)[at];
-        pages.push_back({smallest_place(k, cluster), k, 0, at, 0, 0, 0});
+        Grouping alone;
+        put(units_of(k, cluster), alone);
+        pages.push_back({alone.members[0], k, 0, at, 0, 0, 0});
         left += rounds_.log_cluster(rounds_.size(cluster)) + rounds_.log_marginal(cluster);
         n_members += rounds_.size(cluster);
       }
@@ -457,13 +459,6 @@ void Local::gather() {
   }
   std::vector<Part>().swap(parts_);
   give_back_memory();
-}
-
-// The smallest place of a cluster as the rounds left it.
-std::int64_t Local::smallest_place(std::size_t part, std::int32_t cluster) const {
-  Grouping alone;
-  put(units_of(part, cluster), alone);
-  return alone.members[0];
 }
 
 }  // namespace kbforge

@@ -63,7 +63,6 @@ class Local {
   void put(const std::vector<std::int32_t>& units, Grouping& found) const;
   void put_merged(std::size_t part, std::int32_t cluster, Grouping& found) const;
   std::vector<std::int32_t> units_of(std::size_t part, std::int32_t cluster) const;
-  std::int64_t smallest_place(std::size_t part, std::int32_t cluster) const;
   std::int32_t part_of(std::int32_t cluster) const;
 
   Rounds& rounds_;

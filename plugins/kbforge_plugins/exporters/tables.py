@@ -457,7 +457,7 @@ class _Sheet:
     def _text(self, text: str) -> Any:
         from openpyxl.cell import WriteOnlyCell
 
-        written = _ESCAPED.sub(_escape, text.replace("\0", "\ufffd"))
+        written = _ESCAPED.sub(lambda c: f"_x{ord(c[0]):04X}_", text.replace("\0", "\ufffd"))
         if len(written) * 2 > _MOST_CHARACTERS and (
             len(written.encode("utf-16-le")) > 2 * _MOST_CHARACTERS
         ):
@@ -471,10 +471,6 @@ class _Sheet:
         if safe(text) != text:
             cell.quotePrefix = True
         return cell
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"_x{ord(found[0]):04X}_"
 
 
 class _Archive(zipfile.ZipFile):

@@ -48,7 +48,6 @@ from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
     FloatArray,
-    IntArray,
     ModelSpec,
 )
 from kbforge.contracts.fragment import Fragment
@@ -356,7 +355,7 @@ def fit_unlabelled(
 
     Of more than `size` fragments a sample is read.
     """
-    drawn = neighbourhoods(fragments, index, size, _digests_of_ids)
+    drawn = neighbourhoods(fragments, index, size, lambda some: digests_of(ids_of(some)))
     seeds, sample = drawn.seeds, drawn.fragments
     known = {a: rates for a, rates in (given or {}).items() if a in vocabularies}
     rates = {a: AttributeRates.prior(v.kind) for a, v in vocabularies.items()} | known
@@ -521,7 +520,3 @@ def concentration_for(fragments: int, entities: float) -> float:
     if excess(high) <= 0:
         return float(np.exp(high))
     return float(np.exp(root_between(excess, low, high)))
-
-
-def _digests_of_ids(fragments: Sequence[Fragment]) -> IntArray:
-    return digests_of(ids_of(fragments))
