@@ -33,6 +33,7 @@ from kbforge.clustering.constraints import rule_of
 from kbforge.contracts import (
     Constraints,
     Entity,
+    FloatArray,
     Fragment,
     OnStage,
     OnStep,
@@ -293,14 +294,16 @@ class KnowledgeBase:
         return statements_of(self.fragments)
 
     @cached_property
-    def _calibrated(self) -> dict[int, float] | None:
-        """The calibrated confidence of every cluster of the point estimate, by first fragment."""
+    def _calibrated(self) -> FloatArray | None:
+        """The calibrated confidence of every cluster of the point estimate, by first fragment; 0
+        for other fragments."""
         if self.confidence is None:
             return None
         entities = entity_probabilities([self.posterior])
         report = ClusteringReport(self.fragments, entities, stated=self._stated)
-        sure = self.confidence.of_entities(report)
-        return dict(zip(entities.firsts.tolist(), sure.tolist(), strict=True))
+        sure = np.zeros(len(self.fragments))
+        sure[entities.firsts] = self.confidence.of_entities(report)
+        return sure
 
     def members(self) -> ArrowTable:
         """One row per fragment: id, entity_id, entity_name, confidence, reported."""

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from kbforge.contracts import (
     Cluster,
     Entity,
+    FloatArray,
     Fragment,
     IntArray,
     Particle,
@@ -98,7 +99,7 @@ def assemble(
     fragments: Sequence[Fragment],
     posterior: Posterior,
     most_alternatives: int | None = MOST_ALTERNATIVES,
-    calibrated: Mapping[int, float] | None = None,
+    calibrated: Mapping[int, float] | FloatArray | None = None,
     known: Collection[str] = (),
     corpus: Corpus | None = None,
 ) -> Iterator[Entity]:
@@ -111,7 +112,7 @@ def entity_lines(
     fragments: Sequence[Fragment],
     posterior: Posterior,
     most_alternatives: int | None = MOST_ALTERNATIVES,
-    calibrated: Mapping[int, float] | None = None,
+    calibrated: Mapping[int, float] | FloatArray | None = None,
     known: Collection[str] = (),
     corpus: Corpus | None = None,
 ) -> Iterator[Lines]:
@@ -278,7 +279,7 @@ class Assembler:
     def lines(
         self,
         name: Callable[[EntityColumns], Iterable[str]],
-        calibrated: Mapping[int, float] | None = None,
+        calibrated: Mapping[int, float] | FloatArray | None = None,
     ) -> Iterator[Lines]:
         """The lines, those of some thousand fragments at a time.
 
@@ -286,7 +287,7 @@ class Assembler:
         """
         for entities in self._parts():
             firsts, ids = entities.firsts.tolist(), list(name(entities))
-            sure = None if calibrated is None else [calibrated[first] for first in firsts]
+            sure = None if calibrated is None else [float(calibrated[first]) for first in firsts]
             yield len(firsts), entities.lines(sure, ids)
 
     def _parts(self) -> Iterator[EntityColumns]:

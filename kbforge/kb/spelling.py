@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from kbforge.files.columns import EncodedTexts, Statements
 from kbforge.kernel.binding import address, kernel_library
-from kbforge.numerics import spread, starts_of
+from kbforge.numerics import starts_of
 
 MOST = 32
 CHARACTERS = 128
@@ -55,7 +55,6 @@ _SHARED = 0.5
 _LONG = 1_000
 _LEAST_BITS, _MOST_BITS = 1 << 12, 1 << 23
 _SPARSE = 32  # bits a word
-_AT_ONCE = 1 << 16  # fragments whose words are counted at one time
 _DIGITS = 9  # sums differ in their last bits
 
 _NUMBER = re.compile(r"[+-]?\d*[.,]?\d+")
@@ -78,22 +77,13 @@ class Words:
     @classmethod
     def of(cls, stated: Statements) -> Words:
         """The words of a file."""
-        sizes, places = (
-            zip(*map(_places_of, stated.texts), strict=True) if stated.texts else ((), ())
-        )
-        starts = starts_of(np.concatenate([_NO_SIZES, *sizes]))
-        held = np.concatenate([_NO_SIZES, *places])
-        base = starts_of(list(map(len, stated.texts)))
+        found = [(_NO_SIZES, _NO_SIZES), *map(_places_of, stated.texts)]
+        sizes, places = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        starts, first = starts_of(sizes), starts_of(list(map(len, stated.texts)))
         several = np.zeros(_MOST_BITS, np.uint8)  # how many fragments have the word, up to 2
-        for first in range(0, len(stated.starts) - 1, _AT_ONCE):
-            ends = stated.starts[first : first + _AT_ONCE + 1]
-            some = slice(ends[0], ends[-1])
-            text = base[stated.attribute[some]] + stated.value[some]
-            at, number = spread(starts, text)
-            fragment = np.repeat(np.arange(len(ends) - 1), np.diff(ends))[number]
-            keys = np.unique(fragment * _MOST_BITS + held[at])
-            place, count = np.unique(keys % _MOST_BITS, return_counts=True)
-            several[place] = np.minimum(several[place] + count, 2)
+        columns = stated.starts, stated.attribute, stated.value, first, starts, places, several
+        n = len(stated.starts) - 1
+        kernel_library().kb_words_count(n, *(address(column) for column in columns))
         bits = np.packbits(several == 2, bitorder="little")
         n_words = int((several == 2).sum())
         while len(bits) > _LEAST_BITS // 8 and _SPARSE * n_words <= 4 * len(bits):

@@ -212,7 +212,7 @@ class CStatedEntities(Structure):
     )
 
 
-VERSION = 21
+VERSION = 22
 """Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -373,6 +373,7 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_counts_rows": (c_int32, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
     "kb_pairs_new": (c_void_p, (c_int64, *7 * (c_void_p,), c_int64, c_double)),
     "kb_pairs_rows": (c_int32, (c_void_p, c_int64, c_int64, *3 * (c_void_p,))),
+    "kb_words_count": (None, (c_int64, *7 * (c_void_p,))),
     "kb_words_places": (c_int64, (POINTER(CTexts), c_void_p, c_void_p)),
     "kb_names_parts": (c_int64, (c_int64, *5 * (c_void_p,))),
     "kb_names_nearest": (None, (c_int64, *5 * (c_void_p,), *3 * (c_int64,), c_int32, c_void_p)),

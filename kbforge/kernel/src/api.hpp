@@ -373,6 +373,13 @@ KB_API void kb_table_free(kbforge::Table* table);
 // places.
 KB_API std::int64_t kb_words_places(const kb_texts* texts, std::int32_t* sizes, std::int32_t* out);
 
+// How many fragments have a word, by its place, up to 2. By attribute the number of its first text, by
+// text where its places begin.
+KB_API void kb_words_count(std::int64_t n, const std::int64_t* starts, const std::int32_t* attribute,
+                           const std::int32_t* value, const std::int64_t* first,
+                           const std::int64_t* begins, const std::int32_t* places,
+                           std::uint8_t* several);
+
 // The parts of names, by which they are like one another; see names.hpp.
 KB_API std::int64_t kb_names_parts(std::int64_t n, const std::uint8_t* text,
                                    const std::int64_t* starts, std::int32_t* sizes,

@@ -331,3 +331,19 @@ std::int64_t kb_words_places(const kb_texts* texts, std::int32_t* sizes, std::in
   }
   return n;
 }
+
+void kb_words_count(std::int64_t n, const std::int64_t* starts, const std::int32_t* attribute,
+                    const std::int32_t* value, const std::int64_t* first, const std::int64_t* begins,
+                    const std::int32_t* places, std::uint8_t* several) {
+  std::vector<std::int32_t> own;
+  for (std::int64_t fragment = 0; fragment < n; ++fragment) {
+    own.clear();
+    for (std::int64_t at = starts[fragment]; at < starts[fragment + 1]; ++at) {
+      const std::int64_t text = first[attribute[at]] + value[at];
+      own.insert(own.end(), places + begins[text], places + begins[text + 1]);
+    }
+    std::sort(own.begin(), own.end());
+    own.erase(std::unique(own.begin(), own.end()), own.end());
+    for (const std::int32_t place : own) several[place] += several[place] < 2;
+  }
+}
