@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -24,6 +25,7 @@ def main() -> None:
         # what the program was started to ignore, as nohup does with SIGHUP, stays ignored
         if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
             signal.signal(number, _end)
+    gc.set_threshold(10_000)  # little of what is made is in cycles, and the rest is much
     from kbforge.cli.main import main as run
     from kbforge.interrupts import EXIT_CODES
 
