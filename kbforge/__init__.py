@@ -71,18 +71,10 @@ __all__ = [
 ]
 
 _MODULES = {
+    **dict.fromkeys(__all__, "kbforge.jobs.api"),
     **dict.fromkeys(("Entity", "Fragment", "Interrupted", "Progress"), "kbforge.contracts"),
+    **dict.fromkeys(("KnowledgeBase", "LiveClustering"), "kbforge.jobs.cluster"),
     "KBForgeError": "kbforge.errors",
-    "KnowledgeBase": "kbforge.jobs.cluster",
-    "LiveClustering": "kbforge.jobs.cluster",
-    **dict.fromkeys(
-        (
-            *("cluster", "decide", "evaluate", "export", "link", "load", "members"),
-            *("open_session", "pairs", "read_entities", "remove", "report", "review", "undo"),
-            *("update", "wide"),
-        ),
-        "kbforge.jobs.api",
-    ),
 }
 
 

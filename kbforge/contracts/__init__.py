@@ -1,127 +1,62 @@
 """The terms of the domain, and a base class with laws for each kind of plugin."""
 
-from kbforge.contracts.calibrator import CalibrationResult, Calibrator, Search
-from kbforge.contracts.clusterer import (
-    Checkpoint,
-    Clusterer,
-    Constraints,
-    Decision,
-    Fate,
-    Interrupted,
-    KeyFamilies,
-    ModelSpec,
-    OnlineClusterer,
-    OnStage,
-    OnStep,
-    Pages,
-    Progress,
-    Revision,
-    Rounds,
-    Session,
-    Snapshot,
-    Stage,
-    StepResult,
-    SubproblemChanges,
-    SubproblemData,
-    Totals,
-)
-from kbforge.contracts.entity import (
-    Alternative,
-    Change,
-    DecisionRecord,
-    Entity,
-    Explanation,
-    Exporter,
-    Kind,
-    Provenance,
-    Run,
-    Value,
-    View,
-)
-from kbforge.contracts.fragment import Fragment, OnBad, Source
-from kbforge.contracts.index import CandidateIndex, LearnedState
-from kbforge.contracts.likelihood import (
-    UNREAD,
-    AdditiveLikelihood,
-    ConjugateLikelihood,
-    Features,
-    FloatArray,
-    IntArray,
-    Likelihood,
-    LiveClusters,
-    Observation,
-    unread_marginal,
-)
-from kbforge.contracts.posterior import (
-    Cluster,
-    Ending,
-    Estimate,
-    Particle,
-    Posterior,
-    Subproblem,
-    Subproblems,
-)
-from kbforge.contracts.serializer import Canonical, Serializer
-
-__all__ = [
-    "UNREAD",
-    "AdditiveLikelihood",
-    "Alternative",
-    "CalibrationResult",
-    "Calibrator",
-    "CandidateIndex",
-    "Canonical",
-    "Change",
-    "Checkpoint",
-    "Cluster",
-    "Clusterer",
-    "ConjugateLikelihood",
-    "Constraints",
-    "Decision",
-    "DecisionRecord",
-    "Ending",
-    "Entity",
-    "Estimate",
-    "Explanation",
-    "Exporter",
-    "Fate",
-    "Features",
-    "FloatArray",
-    "Fragment",
-    "IntArray",
-    "Interrupted",
-    "KeyFamilies",
-    "Kind",
-    "LearnedState",
-    "Likelihood",
-    "LiveClusters",
-    "ModelSpec",
-    "Observation",
-    "OnBad",
-    "OnStage",
-    "OnStep",
-    "OnlineClusterer",
-    "Pages",
-    "Particle",
-    "Posterior",
-    "Progress",
-    "Provenance",
-    "Revision",
-    "Rounds",
-    "Run",
-    "Search",
-    "Serializer",
-    "Session",
-    "Snapshot",
-    "Source",
-    "Stage",
-    "StepResult",
-    "Subproblem",
-    "SubproblemChanges",
-    "SubproblemData",
-    "Subproblems",
-    "Totals",
-    "Value",
-    "View",
-    "unread_marginal",
-]
+from kbforge.contracts.calibrator import CalibrationResult as CalibrationResult
+from kbforge.contracts.calibrator import Calibrator as Calibrator
+from kbforge.contracts.calibrator import Search as Search
+from kbforge.contracts.clusterer import Checkpoint as Checkpoint
+from kbforge.contracts.clusterer import Clusterer as Clusterer
+from kbforge.contracts.clusterer import Constraints as Constraints
+from kbforge.contracts.clusterer import Decision as Decision
+from kbforge.contracts.clusterer import Fate as Fate
+from kbforge.contracts.clusterer import Interrupted as Interrupted
+from kbforge.contracts.clusterer import KeyFamilies as KeyFamilies
+from kbforge.contracts.clusterer import ModelSpec as ModelSpec
+from kbforge.contracts.clusterer import OnlineClusterer as OnlineClusterer
+from kbforge.contracts.clusterer import OnStage as OnStage
+from kbforge.contracts.clusterer import OnStep as OnStep
+from kbforge.contracts.clusterer import Pages as Pages
+from kbforge.contracts.clusterer import Progress as Progress
+from kbforge.contracts.clusterer import Revision as Revision
+from kbforge.contracts.clusterer import Rounds as Rounds
+from kbforge.contracts.clusterer import Session as Session
+from kbforge.contracts.clusterer import Snapshot as Snapshot
+from kbforge.contracts.clusterer import Stage as Stage
+from kbforge.contracts.clusterer import StepResult as StepResult
+from kbforge.contracts.clusterer import SubproblemChanges as SubproblemChanges
+from kbforge.contracts.clusterer import SubproblemData as SubproblemData
+from kbforge.contracts.clusterer import Totals as Totals
+from kbforge.contracts.entity import Alternative as Alternative
+from kbforge.contracts.entity import Change as Change
+from kbforge.contracts.entity import DecisionRecord as DecisionRecord
+from kbforge.contracts.entity import Entity as Entity
+from kbforge.contracts.entity import Explanation as Explanation
+from kbforge.contracts.entity import Exporter as Exporter
+from kbforge.contracts.entity import Kind as Kind
+from kbforge.contracts.entity import Provenance as Provenance
+from kbforge.contracts.entity import Run as Run
+from kbforge.contracts.entity import Value as Value
+from kbforge.contracts.entity import View as View
+from kbforge.contracts.fragment import Fragment as Fragment
+from kbforge.contracts.fragment import OnBad as OnBad
+from kbforge.contracts.fragment import Source as Source
+from kbforge.contracts.index import CandidateIndex as CandidateIndex
+from kbforge.contracts.index import LearnedState as LearnedState
+from kbforge.contracts.likelihood import UNREAD as UNREAD
+from kbforge.contracts.likelihood import AdditiveLikelihood as AdditiveLikelihood
+from kbforge.contracts.likelihood import ConjugateLikelihood as ConjugateLikelihood
+from kbforge.contracts.likelihood import Features as Features
+from kbforge.contracts.likelihood import FloatArray as FloatArray
+from kbforge.contracts.likelihood import IntArray as IntArray
+from kbforge.contracts.likelihood import Likelihood as Likelihood
+from kbforge.contracts.likelihood import LiveClusters as LiveClusters
+from kbforge.contracts.likelihood import Observation as Observation
+from kbforge.contracts.likelihood import unread_marginal as unread_marginal
+from kbforge.contracts.posterior import Cluster as Cluster
+from kbforge.contracts.posterior import Ending as Ending
+from kbforge.contracts.posterior import Estimate as Estimate
+from kbforge.contracts.posterior import Particle as Particle
+from kbforge.contracts.posterior import Posterior as Posterior
+from kbforge.contracts.posterior import Subproblem as Subproblem
+from kbforge.contracts.posterior import Subproblems as Subproblems
+from kbforge.contracts.serializer import Canonical as Canonical
+from kbforge.contracts.serializer import Serializer as Serializer

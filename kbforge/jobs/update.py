@@ -131,8 +131,7 @@ def add_fragments(
             from kbforge.jobs.decide import answers_decided  # .4 s to import
 
             notes += answers_decided(held, decided)
-        whole = against is None and not held.session.n_fragments
-        added = _run(held, new, known, whole, on_step)
+        added = _run(held, new, known, against is None and not held.session.n_fragments, on_step)
         return replace(
             _result_of(held, added, began, notes),
             replaced=sum(fragment.id in known for fragment in new[:added]),
