@@ -218,7 +218,8 @@ class Selective(HashedIndex):
 
     def learn(self, said: StatedValues) -> None:
         """`fit` to fragments that state these values, among them the attributes of rules."""
-        self._kinds = kinds_of(said.counts(self.attributes))
+        known = kinds_of(said.counts(self.attributes)) if self.attributes else said.kinds
+        self._kinds = dict(known)
         read = said.read(self._kinds)
         columns = zip(read.attributes, read.values, read.often(), strict=True)
         often = [self._often(*column) for column in columns if column[0] in self._kinds]

@@ -22,7 +22,15 @@ from kbforge.contracts import Fragment, IntArray
 from kbforge.files.columns import statements_of
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.numerics import by_first, spread, starts_of
-from kbforge.texts.kinds import MOST_HOLDERS, Kind, read_as, read_otherwise, relates, stated
+from kbforge.texts.kinds import (
+    MOST_HOLDERS,
+    Kind,
+    kinds_of,
+    read_as,
+    read_otherwise,
+    relates,
+    stated,
+)
 
 _Made = TypeVar("_Made")
 _Make: TypeAlias = Callable[[Sequence[Fragment]], _Made]
@@ -184,6 +192,11 @@ class StatedValues(StatedColumns):
             )
             if not attributes or attribute in attributes
         }
+
+    @cached_property
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kinds of all attributes."""
+        return kinds_of(self.counts())
 
     def read(self, kinds: Mapping[str, Kind]) -> StatedValues:
         """The same, read as of these kinds; other attributes say nothing."""

@@ -321,7 +321,8 @@ def vocabularies_of(
     many."""
     counts = _counts_stated(said)
     common = sorted(counts, key=lambda a: (-sum(counts[a].values()), a))[:_MOST_ATTRIBUTES]
-    found = kinds_of({a: counts[a] for a in common})
+    read_all = len(common) == len(said.attributes)
+    found = dict(said.kinds) if read_all else kinds_of({a: counts[a] for a in common})
     del counts
     read = said.read(found)
     counts = _counts_stated(read)

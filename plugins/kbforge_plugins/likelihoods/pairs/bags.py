@@ -27,7 +27,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import lru_cache
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -455,7 +454,6 @@ _FIGURE = re.compile(r"(?<![a-z0-9])\d+(?:\.\d+)?(?![a-z0-9])")
 _NEITHER = re.compile(r"[^a-z0-9]+")
 
 
-@lru_cache(maxsize=1 << 14)
 def codes_of(text: str) -> dict[str, list[str]]:
     """For each kind in `CODE_BAGS`, the distinct tokens of a folded text, up to a maximum."""
     text = text[:LONGEST_READ]
