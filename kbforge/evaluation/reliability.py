@@ -160,7 +160,7 @@ def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> R
     first, second = found.row[kept].astype(np.int64), found.col[kept].astype(np.int64)
     order = np.lexsort((second, first))
     first, second = first[order], second[order]
-    sizes = _subproblem_sizes(posteriors)
+    sizes = _subproblem_sizes(n, [*map(_estimate, posteriors)])
     size = np.maximum(sizes[first], sizes[second])
     subproblem = np.zeros(n, np.int64)
     for number, held in enumerate(posteriors[0].subproblems):
@@ -177,7 +177,8 @@ def entity_probabilities(posteriors: Sequence[Posterior]) -> ReportedEntities:
         clusters = _cut(estimate.members, estimate.lengths)
         masses = ([of[cluster] for of in held if cluster in of] for cluster in clusters)
         probability = np.array([math.fsum(mass) / len(posteriors) for mass in masses])
-    sizes = _subproblem_sizes(posteriors)[estimate.members]
+    estimates = [estimate, *map(_estimate, posteriors[1:])]
+    sizes = _subproblem_sizes(posteriors[0].n_fragments, estimates)[estimate.members]
     starts = np.cumsum(estimate.lengths) - estimate.lengths
     return ReportedEntities(
         estimate.lengths,
@@ -320,14 +321,13 @@ def _require_few(posterior: Posterior, masses: Mapping[Cluster, float]) -> None:
         )
 
 
-def _subproblem_sizes(posteriors: Sequence[Posterior]) -> FloatArray:
-    """The size of each fragment's subproblem, the mean over the posteriors, shape [n]."""
-    total = np.zeros(posteriors[0].n_fragments)
-    for posterior in posteriors:
-        estimate = _estimate(posterior)
+def _subproblem_sizes(n: int, estimates: Sequence[Estimate]) -> FloatArray:
+    """The size of each fragment's subproblem, the mean over posteriors, shape [n]."""
+    total = np.zeros(n)
+    for estimate in estimates:
         sizes = np.bincount(estimate.subproblem, weights=estimate.lengths)[estimate.subproblem]
         total[estimate.members] += np.repeat(sizes, estimate.lengths)
-    return total / len(posteriors)
+    return total / len(estimates)
 
 
 def _rounded(probability: FloatArray) -> FloatArray:

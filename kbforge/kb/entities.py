@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import byref, c_void_p, string_at
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import filterfalse, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -142,7 +142,7 @@ def entity_lines(
             members = entities.members[slice(*cluster)].tolist() if marked else ()
             own = next((marked[i] for i in members if i in marked), None)
             if own is None:
-                own = next(one for one in entity_ids(ids[first]) if one not in taken)
+                own = next(filterfalse(taken.__contains__, entity_ids(ids[first])))
                 taken.add(own)
             yield own
 
