@@ -182,7 +182,7 @@ class Snapshot:
 
     """
 
-    fragments: tuple[Fragment, ...]
+    fragments: Sequence[Fragment]
     totals: Totals
     pages: tuple[SubproblemData, ...]
     postings: Mapping[int, KeyFamilies]

@@ -22,15 +22,17 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     Posterior,
+    Snapshot,
 )
 from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
+from kbforge.files.columns import statements_of
 from kbforge.fit.choices import PreparedRun
 from kbforge.fit.confidence import ConfidenceMap, reads_whole, whole_of, with_whole
 from kbforge.fit.features import ClusteringReport
 from kbforge.jobs.models import restore
 from kbforge.store.database import Database
-from kbforge.store.pages import columns_of_pages, page_from_bytes
+from kbforge.store.pages import columns_of_pages, page_from_bytes, subproblems_of
 from kbforge.store.store import Confidences, Store, kept_row
 from kbforge.store.tables import ask, insert_rows, read_rows, rows_of, write_rows
 
@@ -63,19 +65,21 @@ def write_confidence(
     index: CandidateIndex | None,
     undoable: int | None = None,
     most: int | None = None,
+    begun: Snapshot | None = None,
 ) -> None:
     """Recompute the confidence of the entities that changed, within the current transaction.
 
     Without a map (`reading`) entities keep the reported probability. `index` finds entities to
     compare with; `undoable` is as in `kbforge.store.tables.write_rows`. At `most` this many of the
-    changed subproblems are recomputed, unless the frozen figures have not been read yet.
+    changed subproblems are recomputed, unless the frozen figures have not been read yet. `begun` is
+    all that the store has, if it was filled in this transaction.
     """
     digest = store.fact(WHOLE)
     limit = -1 if most is None or digest is None else most
     stale = [name for (name,) in read_rows(rows, "stale", "ORDER BY subproblem LIMIT ?", (limit,))]
     if not stale:
         return
-    report = _report(store, stale, reading, index, known=digest is not None)
+    report = _report(store, stale, reading, index, digest is not None, begun)
     if reading is not None and digest is None:
         _freeze(rows, reading, report)
     found = _confidence(store, reading, report)
@@ -163,12 +167,13 @@ def _report(
     reading: ConfidenceMap | None,
     index: CandidateIndex | None,
     known: bool,
+    begun: Snapshot | None = None,
 ) -> _Report:
     """The reported figures of subproblems and of those to compare them with."""
     connection = store.database.connection
     names, told = [*stale], frozenset(stale)
     n = store.n_fragments
-    if reading is not None and reads_whole(reading):
+    if begun is None and reading is not None and reads_whole(reading):
         changed = _members(store, stale)
         if not known or index is None or n <= _FEW or _SHARE * len(changed) >= n:
             names = [name for (name,) in ask(connection, "SELECT name FROM page")]
@@ -176,16 +181,18 @@ def _report(
         else:
             names += _near(store, changed, index)
     names = sorted({*names})
-    pages = [
-        page_from_bytes(name, content)
-        for name, _, content in rows_of(connection, "page", "name", names)
-    ]
-    pages.sort(key=lambda page: page.name)
-    numbers, fragments, subproblems = columns_of_pages(connection, pages)
+    fragments: Sequence[Fragment]
+    if begun is not None:
+        numbers, fragments = np.arange(n), begun.fragments
+        subproblems = subproblems_of(connection, begun.pages, numbers)
+    else:
+        rows = rows_of(connection, "page", "name", names)
+        pages = sorted((name, page_from_bytes(name, content)) for name, _, content in rows)
+        numbers, fragments, subproblems = columns_of_pages(connection, [page for _, page in pages])
     posterior = Posterior(subproblems, float("nan"), len(fragments), 0)
     entities = entity_probabilities([posterior])
     placed = None if n <= _FEW else _changed(entities, names, {*stale}, len(fragments))
-    reported = ClusteringReport(fragments, entities, placed, fragments.statements())
+    reported = ClusteringReport(fragments, entities, placed, statements_of(fragments))
     return _Report(numbers, reported, names, told)
 
 

@@ -198,7 +198,8 @@ class OpenStore:
         if reading is None:
             reading = reading_of(store, made.models.likelihood, made.likelihood, self.choices)
         last = store.fact("last")
-        write_confidence(store, rows, reading, made.models.index, last, most)
+        begun = self.writing.begun
+        write_confidence(store, rows, reading, made.models.index, last, most, begun)
 
 
 def unchanged(store: Store, **told: Any) -> EventResult:

@@ -165,8 +165,19 @@ class StoredPages(Pages):
 def columns_of_pages(
     database: sqlite3.Connection, pages: Sequence[SubproblemData]
 ) -> tuple[IntArray, FragmentColumns, Subproblems]:
-    """The fragments of pages by place: their numbers and content; and the subproblems, which refer
-    to them by their places among these.
+    """The numbers of the pages' fragments by place, and their content; and `subproblems_of`."""
+    held = np.unique(np.concatenate([page.members for page in pages])).tolist()
+    rows = rows_of(database, "fragment", "number", held, all_there=True)
+    lines = sorted((place, number, line) for number, _, place, _, _, line in rows)
+    numbers = np.array([number for _, number, _ in lines], np.int64)
+    fragments = columns_of([line for _, _, line in lines], fragment_from_bytes)
+    return numbers, fragments, subproblems_of(database, pages, numbers)
+
+
+def subproblems_of(
+    database: sqlite3.Connection, pages: Sequence[SubproblemData], numbers: IntArray
+) -> Subproblems:
+    """The subproblems of pages; fragments are called by their places among all `numbers`.
 
     Raises a StoreError if the parts of a page contradict each other.
     """
@@ -175,24 +186,20 @@ def columns_of_pages(
     counts = {name: np.array(list(map(len, parts)), np.int64) for name, parts in arrays.items()}
     if not _is_consistent(whole, counts):
         damaged(database, "the table of subproblems")
-    members, sizes = whole["members"], whole["lengths"]
-    held = np.unique(members)
-    rows = rows_of(database, "fragment", "number", held.tolist(), all_there=True)
-    lines = sorted((place, number, line) for number, _, place, _, _, line in rows)
-    numbers = np.array([number for _, number, _ in lines], np.int64)
-    places = np.argsort(numbers)[np.searchsorted(held, members)]
+    members, sizes, order = whole["members"], whole["lengths"], np.argsort(numbers)
+    places = order[np.searchsorted(numbers, members, sorter=order)]
     ascending = np.lexsort((places, np.repeat(np.arange(len(sizes)), sizes)))
     found = Subproblems(
         *(counts["lengths"], sizes, places[ascending], counts["rows"]),
         *(whole["weights"], whole["rows"], whole["cells"]),
     )
-    estimate, home = found.estimate(), np.zeros(len(held), np.int64)
+    estimate, home = found.estimate(), np.zeros(len(numbers), np.int64)
     home[estimate.members] = np.repeat(estimate.subproblem, estimate.lengths)
-    if len(estimate.members) != len(held) or not np.array_equal(
+    if len(estimate.members) != len(numbers) or not np.array_equal(
         home[places], np.repeat(np.arange(len(pages)), counts["members"])
     ):
         damaged(database, "the table of subproblems")
-    return numbers, columns_of([line for _, _, line in lines], fragment_from_bytes), found
+    return found
 
 
 def _is_consistent(whole: Mapping[str, NDArray[Any]], counts: Mapping[str, IntArray]) -> bool:

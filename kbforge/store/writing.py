@@ -153,7 +153,7 @@ class StoreWriter:
         # the numbers of fragments that stand for entities of an authority, from one to another
         self._known = None if known is None else [list(ends) for ends in known]
         self._also: list[Callable[[sqlite3.Connection], object]] = []
-        self._begun: Snapshot | None = None
+        self.begun: Snapshot | None = None
         self._new: dict[int, tuple[Fragment, int]] = {}
         self._removed: dict[int, str] = {}
         connection = database.connection
@@ -200,7 +200,7 @@ class StoreWriter:
     def filled(self, begun: Snapshot) -> None:
         """Record what fragments were clustered to as a whole, in place of the session's, which has
         none and is to be opened again."""
-        self._begun = begun
+        self.begun = begun
         self._new = {number: (x, number) for number, x in enumerate(begun.fragments)}
         clusters = {page.name: page.heaviest() for page in begun.pages}
         self._entities.follow(clusters, ())
@@ -239,10 +239,10 @@ class StoreWriter:
         saved under the decision that caused the steps, so undoing it restores them. `facts` are
         global, as JSON. Raises OutputError as `Database.transaction`, and the store is unchanged.
         """
-        if self._begun is None:
+        if self.begun is None:
             checkpoint = self._session.checkpoint()
         else:
-            checkpoint = Checkpoint(self._begun.totals, self._begun.pages, (), self._begun.postings)
+            checkpoint = Checkpoint(self.begun.totals, self.begun.pages, (), self.begun.postings)
         undoable = None if decided is None else decided.number
 
         def all_of_it(database: sqlite3.Connection) -> None:
