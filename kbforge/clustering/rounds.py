@@ -318,7 +318,8 @@ class Agglomeration:
             evaluations=len(slots),
             rng=deepcopy(rng.bit_generator.state),
         )
-        return Snapshot(fragments, totals, tuple(_pages(found)), self._postings(found), {})
+        led = self._postings(found)
+        return Snapshot(fragments, totals, tuple(_pages(found)), led, {}, self.cut)
 
     def _solved(self, nats: float, most: int) -> _Columns:
         pages, told, rules = binding.CPages(), (c_double * 4)(), self._doubt

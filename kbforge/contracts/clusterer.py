@@ -179,6 +179,7 @@ class Snapshot:
         led: the fragments that each index key leads to; keys without any are left out.
         scores: the sets that a black box scored, as fragments with their contents, and their L in
             nats; empty for a conjugate likelihood.
+        merges_cut: as of a `Posterior`.
 
     """
 
@@ -187,6 +188,7 @@ class Snapshot:
     pages: tuple[SubproblemData, ...]
     postings: Mapping[int, KeyFamilies]
     scores: Mapping[tuple[int, ...], float]
+    merges_cut: float = 0.0
 
 
 class Session(Protocol):

@@ -182,6 +182,17 @@ def require_link(fragments: Sequence[Fragment], link: str | None) -> None:
     )
 
 
+def note_of_cut(merges: float) -> str:
+    """A sentence about the expected merges that a bound on subproblems left out of a posterior; ""
+    if there is less than one."""
+    if not round(merges):
+        return ""
+    return (
+        f"alternatives and probabilities leave out about {counted(round(merges), 'merge')} between "
+        f"subproblems that would be too large; {option('clusterer.largest')} allows larger ones"
+    )
+
+
 def link_note(fragments: Iterable[Fragment], link: str) -> str:
     """A sentence about the fragments that a link separates."""
     linked = Constraints(link=link)

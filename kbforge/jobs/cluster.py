@@ -52,7 +52,7 @@ from kbforge.files.arrow import ArrowTable
 from kbforge.files.columns import Statements, statements_of
 from kbforge.files.io import open_output
 from kbforge.fit.authority import Authority, KnownEntities, entered
-from kbforge.fit.choices import PreparedRun, RunOptions, made_of, require_link
+from kbforge.fit.choices import PreparedRun, RunOptions, made_of, note_of_cut, require_link
 from kbforge.fit.confidence import ConfidenceMap
 from kbforge.fit.features import ClusteringReport
 from kbforge.fit.prepare import duplicates_note, honoured, prepare
@@ -121,7 +121,7 @@ def cluster(
         Times(preparing=ready - begin, clustering=time.perf_counter() - ready),
         prepared.alpha,
         prepared.confidence,
-        (*prepared.notes, *filter(None, (tables, too_large, _note_of_cut(posterior)))),
+        (*prepared.notes, *filter(None, (tables, too_large, note_of_cut(posterior.merges_cut)))),
         prepared.likelihood,
         choices.alternatives,
         prepared.spec.likelihood.probability,
@@ -139,18 +139,6 @@ def _note_of_tables(
     if choices.link is None and "link" in prepared.options:
         return ""
     return duplicates_note(fragments, choices.link)
-
-
-def _note_of_cut(posterior: Posterior) -> str:
-    """A sentence about what a bound on subproblems left out of the posterior; "" of less than one
-    merge."""
-    cut = round(posterior.merges_cut)
-    if not cut:
-        return ""
-    return (
-        f"alternatives and probabilities leave out about {counted(cut, 'merge')} between "
-        f"subproblems that would be too large; {option('clusterer.largest')} allows larger ones"
-    )
 
 
 def _estimated(

@@ -100,6 +100,7 @@ class OpenStore:
     ) -> None:
         self.store, self.prepared, self.choices = store, fit, choices
         self.facts: dict[str, object] = {}
+        self.merges_cut = 0.0  # of a whole file, see `Posterior`
         self._seen = seen_of(store)
         self.run = begin(store, verb, about, began)
         self.reopen()
@@ -129,6 +130,7 @@ class OpenStore:
         snapshot = clusterer.begun(fragments, spec, rng, on_step)
         if snapshot is None:
             return False
+        self.merges_cut = snapshot.merges_cut
         self.writing.filled(snapshot)
         self.run.added = len(fragments)
         self.drift.add_learned(fragments)

@@ -36,7 +36,7 @@ from kbforge.files.answers import read_answers
 from kbforge.files.columns import FragmentColumns
 from kbforge.files.fragments import to_line
 from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarked
-from kbforge.fit.choices import PreparedRun, RunOptions, require_link
+from kbforge.fit.choices import PreparedRun, RunOptions, note_of_cut, require_link
 from kbforge.jobs.models import attributes_of, drift_of, freeze, require_same
 from kbforge.jobs.opening import OpenStore, locked, require_all, resume
 from kbforge.store.database import Database
@@ -60,6 +60,7 @@ class UpdateResult:
     entities: int  # in the store now
     subproblems: int  # in the store now
     log10_effective_particles: float  # of the store now
+    merges_cut: float  # of a new store's first file, see `Posterior`
     seconds: float  # of the run: reading, opening, choosing, learning, clustering and writing
     likelihood: str  # of the store
     alpha: float  # of the store
@@ -152,13 +153,14 @@ def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) 
         entities=held.writing.n_entities,
         subproblems=totals.n_subproblems if totals else 0,
         log10_effective_particles=totals.log10_effective_particles if totals else 0.0,
+        merges_cut=held.merges_cut,
         seconds=time.perf_counter() - began,
         likelihood=held.prepared.likelihood,
         alpha=held.prepared.alpha,
         size_exponent=held.prepared.spec.exponent,
         drift=held.drift.figure,
         worth_it=held.drift.worth_it,
-        notes=tuple(notes),
+        notes=tuple(filter(None, [*notes, note_of_cut(held.merges_cut)])),
         complete=True,
     )
 

@@ -307,6 +307,10 @@ def test_merges_that_the_largest_subproblem_leaves_out_are_said(
     assert told[9999] == (0.0, False)
     assert told[1][0] >= 0.5
     assert told[1][1]
+    into = ("--into", tmp_path / "kb.sqlite", "--set", "clusterer.largest=1")
+    filled = program(*given, *into)
+    assert (filled.json["merges_cut"], "leave out about" in filled.err) == told[1]
+    assert program(*given, *into).json["merges_cut"] == 0.0
 
 
 def test_control_c_before_the_first_step_ends_at_once() -> None:
