@@ -27,7 +27,8 @@ These rules, in order, choose the best spelling of the value, and of values that
 6. It is the longest; it is the first by code point.
 
 Nothing depends on the order of the fragments. Only the `MOST` most stated values are compared, by
-their first `CHARACTERS` characters; so the time is linear in the number of spellings.
+their first `CHARACTERS` characters; so the time is linear in the number of spellings. Where all are in
+ASCII, the kernel chooses, by the same rules (`kbforge/kernel/src/spelling.cpp`).
 """
 
 from __future__ import annotations
@@ -58,9 +59,7 @@ _SPARSE = 32  # bits a word
 _DIGITS = 9  # sums differ in their last bits
 
 _NUMBER = re.compile(r"[+-]?\d*[.,]?\d+")
-_DIGIT = re.compile(r"[0-9]")
 _SILENT = re.compile(r"['’`´.]")
-_SILENT_ASCII = b"'`."
 _LETTERS = re.compile(r"\b(\w) (?=\w\b)")
 
 
@@ -188,23 +187,14 @@ def value_of(text: str) -> str:
     plain = _plain(text)
     if plain[-1:].isdecimal() and _NUMBER.fullmatch(plain):
         return plain
-    if plain.isascii():
-        words = plain.encode().translate(_WORDS, _SILENT_ASCII).decode().split()
-        joined = "".join(words)
-        if joined.isalpha() and min(map(len, words)) > 1:
-            return " ".join(words)
-        has_digit = not joined.isalpha()
-    else:
-        words = "".join(map(_of_word, _SILENT.sub("", plain))).split()
-        joined, has_digit = "".join(words), any(map(str.isdigit, plain))
+    words = "".join(map(_of_word, _SILENT.sub("", plain))).split()
     if not words:
         return text
-    return joined if has_digit else _LETTERS.sub(r"\1", " ".join(words))  # "s. a." is "sa"
+    # "s. a." is "sa"
+    return "".join(words) if _has_digit(plain) else _LETTERS.sub(r"\1", " ".join(words))
 
 
 def _has_digit(text: str) -> bool:
-    if text.isascii():
-        return _DIGIT.search(text) is not None
     return any(map(str.isdigit, text))
 
 
@@ -252,10 +242,6 @@ def _of_word(character: str) -> str:
     """A letter, a digit or a vowel sign; a space for anything else."""
     is_part = character.isalnum() or unicodedata.category(character)[0] == "M"
     return character if is_part else " "
-
-
-_WORDS = "".join(map(_of_word, map(chr, range(128)))).encode() + bytes(range(128, 256))
-"""The table of `_of_word` for ASCII."""
 
 
 def _accents(text: str) -> int:

@@ -95,6 +95,14 @@ def test_spellings_in_ascii_are_chosen_as_others(data, is_known):
     ]
 
 
+@pytest.mark.parametrize("mark", ["", "é"])  # the kernel chooses, or Python
+def test_the_best_of_more_spellings_than_are_compared(mark):
+    names = [f"{first}{letter} smithers{mark}" for first in "abcdefg" for letter in "hijklmn"]
+    stated = [{"name": (name,), "town": (name * 20,)} for name in (*names, *names[3:])]
+    found = posterior(subproblem(range(len(stated)), (1, [tuple(range(len(stated)))])))
+    assert_alike([Fragment(str(k), one) for k, one in enumerate(stated)], found, 0)
+
+
 @pytest.mark.parametrize("workers", ["1", "3"])
 def test_lines_do_not_depend_on_the_number_of_threads(monkeypatch, workers):
     monkeypatch.setattr(module, "_AT_ONCE", 1)
