@@ -27,8 +27,8 @@ These rules, in order, choose the best spelling of the value, and of values that
 6. It is the longest; it is the first by code point.
 
 Nothing depends on the order of the fragments. Only the `MOST` most stated values are compared, by
-their first `CHARACTERS` characters; so the time is linear in the number of spellings. Where all are in
-ASCII, the kernel chooses, by the same rules (`kbforge/kernel/src/spelling.cpp`).
+their first `CHARACTERS` characters; so the time is linear in the number of spellings. Where all are
+in ASCII, the kernel chooses, by the same rules (`kbforge/kernel/src/spelling.cpp`).
 """
 
 from __future__ import annotations
