@@ -124,8 +124,6 @@ def cluster(
         kbforge cluster people.parquet --engine spark --master 'local[2]'
     """
     from kbforge.files.io import require_apart, require_writable
-    from kbforge.jobs.cluster import partial_name
-    from kbforge.kb.view import require_json_lines
     from kbforge.registry import named_after
     from kbforge.registry.options import bind_options
 
@@ -147,6 +145,9 @@ def cluster(
         return
     if of_store:
         raise UsageError("--set store.on-duplicate requires --into")
+    from kbforge.jobs.cluster import partial_name  # what fits models takes .1 s to import
+    from kbforge.kb.view import require_json_lines
+
     require_json_lines(
         output,
         "a knowledge base is",
