@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import pytest
 
 from kbforge.contracts import Entity, Fragment, Value
 from kbforge.contracts.serializer import sorted_properties
 from kbforge.errors import BadRecord, KBForgeError, UsageError
+from kbforge.files.fragments import stop
 from kbforge.kb.entities import fragments_of
 from kbforge.kb.view import EntitiesView
 from kbforge.testing import examples
@@ -81,7 +82,7 @@ class SourceContract(Contract):
             inputs = self._written(tmp_path / size, content)
             source = self.make()
             tracemalloc.start()
-            count = sum(1 for _ in source.read(inputs, _raise))
+            count = sum(1 for _ in source.read(inputs, stop))
             peaks.append(tracemalloc.get_traced_memory()[1])
             tracemalloc.stop()
         assert count == 10_000
@@ -123,16 +124,12 @@ class SourceContract(Contract):
             self._read(inputs)
 
     def _read(self, inputs: Iterable[str]) -> list[Fragment]:
-        return list(self.make().read(list(inputs), _raise))
+        return list(self.make().read(list(inputs), stop))
 
     def _written(self, folder: Path, content: bytes) -> list[str]:
         """The inputs in a new folder."""
         folder.mkdir()
         return self.inputs(folder, content)
-
-
-def _raise(error: BadRecord, raw: bytes) -> NoReturn:
-    raise error
 
 
 class ExporterContract(Contract):
