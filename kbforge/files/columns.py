@@ -149,7 +149,9 @@ class Texts(Sequence[str]):
             if step == 1:
                 return self._between(begin, end)
             return [self.raw(number).decode() for number in range(begin, end, step)]
-        return self.raw(range(len(self))[index]).decode()
+        if index < 0:
+            index = range(len(self))[index]
+        return self._content[self._starts[index] : self._starts[index + 1]].decode()
 
     def __iter__(self) -> Iterator[str]:
         for begin in range(0, len(self), _BLOCK):

@@ -139,8 +139,10 @@ def entity_lines(
     def fresh(entities: EntityColumns) -> Iterator[str]:
         starts = entities.member_start.tolist()
         for first, cluster in zip(entities.firsts.tolist(), pairwise(starts), strict=True):
-            members = entities.members[slice(*cluster)].tolist() if marked else ()
-            own = next((marked[i] for i in members if i in marked), None)
+            own = None
+            if marked:
+                members = entities.members[slice(*cluster)].tolist()
+                own = next((marked[i] for i in members if i in marked), None)
             if own is None:
                 own = next(filterfalse(taken.__contains__, entity_ids(ids[first])))
                 taken.add(own)
