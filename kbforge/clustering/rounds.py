@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from ctypes import byref, c_double
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from typing import NamedTuple, TypeGuard
 
 import numpy as np
@@ -59,7 +59,8 @@ LEAST = -10.0
 MOST_SHARING = 60
 """A key that more units share leads nowhere, unless a unit has no other."""
 TOP = 32  # clusters that one is compared with, if the index does not say
-_AT_ONCE = 1 << 15  # units whose keys are made at a time
+_AT_ONCE, _TURNS = 1 << 15, 2
+"""Units whose keys are made at a time; and how often, as each time others are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,10 +189,10 @@ class Agglomeration:
         self._finalizer = weakref.finalize(self, self._kernel.kb_rounds_free, self.handle)
         firsts = self._firsts()
         self._n_clusters = len(firsts)
-        for begin in range(0, self._n_clusters, _AT_ONCE):
+        for turn, begin in product(range(_TURNS), range(0, self._n_clusters, _AT_ONCE)):
             starts, keys = self._keys_of(firsts[begin : begin + _AT_ONCE])
-            told = address(starts), address(keys)
-            self._kernel.kb_rounds_keys(self.handle, len(starts) - 1, *told)
+            told = begin, len(starts) - 1, address(starts), address(keys)
+            self._kernel.kb_rounds_keys(self.handle, *told, turn, _TURNS)
         self.scored, self.in_doubt, self._resumed = 0, 0, False
         self.log_posterior, self.cut = -np.inf, 0.0
 

@@ -212,7 +212,7 @@ class CStatedEntities(Structure):
     )
 
 
-VERSION = 22
+VERSION = 23
 """Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -286,7 +286,7 @@ _PROTOTYPES: dict[str, Prototype] = {
         c_int32,
         (c_void_p, c_int64, *2 * (c_void_p,), c_int64, *3 * (c_void_p,)),
     ),
-    "kb_rounds_keys": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
+    "kb_rounds_keys": (None, (c_void_p, *2 * (c_int64,), *2 * (c_void_p,), *2 * (c_int32,))),
     "kb_rounds_connect": (c_int64, (c_void_p, c_int64, *3 * (c_int32,))),
     "kb_rounds_above": (None, (c_void_p, c_double)),
     "kb_rounds_merge": (c_int64, (c_void_p, c_void_p)),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "memory.hpp"
 #include "numbers.hpp"
 
 namespace kbforge {
@@ -16,7 +17,9 @@ std::int64_t chunks_of(std::int64_t n, std::int64_t at_once) { return (n + at_on
 }  // namespace
 
 // Lay out who holds which key by parts of the keys, each in the order of the units.
-void Postings::add(const Keyed& units, Crew& crew) {
+void Postings::add(const Keyed& units, const Turn& turn, Crew& crew) {
+  if (turn_ != turn.number) gather(crew);
+  turn_ = turn.number;
   const std::int64_t chunks = chunks_of(units.n, kUnitsAtOnce);
   std::vector<std::int64_t> at(chunks * kParts, 0);
   const auto each = [&](std::size_t chunk, const auto& task) {
@@ -24,7 +27,9 @@ void Postings::add(const Keyed& units, Crew& crew) {
     for (std::int64_t unit = chunk * kUnitsAtOnce; unit < end; ++unit) {
       for (std::int64_t k = units.key_start[unit]; k < units.key_start[unit + 1]; ++k) {
         const std::uint64_t key = mixed(static_cast<std::uint64_t>(units.keys[k]));
-        task(at[chunk * kParts + (key >> 56)], static_cast<std::uint32_t>(key >> 24), n_ + unit);
+        const std::uint64_t part = key >> 56;
+        if (part % turn.of != turn.number) continue;
+        task(at[chunk * kParts + part], static_cast<std::uint32_t>(key >> 24), units.first + unit);
       }
     }
   };
@@ -48,7 +53,7 @@ void Postings::add(const Keyed& units, Crew& crew) {
       added.holders[place++] = {key, static_cast<std::int32_t>(unit)};
     });
   });
-  n_ += units.n;
+  n_ = std::max(n_, units.first + units.n);
 }
 
 // Leave of each part the units of every key.
@@ -60,6 +65,7 @@ void Postings::gather(Crew& crew) {
       const auto from = added.holders.begin();
       holders.insert(holders.end(), from + added.begins[part], from + added.begins[part + 1]);
     }
+    if (holders.empty()) return;
     std::sort(holders.begin(), holders.end());
     const auto each = [&](const auto& task) {
       for (auto begin = holders.begin(); begin != holders.end();) {
@@ -83,6 +89,7 @@ void Postings::gather(Crew& crew) {
     });
   });
   std::vector<Added>().swap(added_);
+  give_back_memory();
 }
 
 void Postings::put_together(const std::vector<std::int32_t>& cluster, Crew& crew) {

@@ -16,17 +16,22 @@ struct Blocking {
   std::int32_t top;     // others, those with most keys in common
 };
 
-// The keys of n units.
+// The keys of n units from the first one on.
 struct Keyed {
-  std::int64_t n;
+  std::int64_t first, n;
   const std::int64_t *key_start, *keys;
+};
+
+// Which keys are taken: in each of so many turns others, so that not all lie about at one time.
+struct Turn {
+  std::uint32_t number = 0, of = 1;
 };
 
 // By key, the clusters that have it, of keys that several have. At first every unit is a cluster.
 class Postings {
  public:
-  // The keys of the next units.
-  void add(const Keyed& units, Crew& crew);
+  // Some keys of units, turn after turn and in each by unit.
+  void add(const Keyed& units, const Turn& turn, Crew& crew);
   // Units are in these clusters now; no others will be added.
   void put_together(const std::vector<std::int32_t>& cluster, Crew& crew);
   // task(begin, end) of the clusters of each key, ascending.
@@ -66,6 +71,7 @@ class Postings {
   void gather(Crew& crew);
 
   std::int64_t n_ = 0;
+  std::uint32_t turn_ = 0;
   std::vector<Added> added_;
   std::vector<Part> parts_;
 };

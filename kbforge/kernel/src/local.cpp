@@ -490,10 +490,12 @@ KB_API std::int64_t kb_rounds_units(Rounds* rounds, std::int64_t* firsts) {
   return rounds->n_units();
 }
 
-// The keys of the next units.
-KB_API void kb_rounds_keys(Rounds* rounds, std::int64_t n, const std::int64_t* key_start,
-                           const std::int64_t* keys) {
-  rounds->add_keys({n, key_start, keys});
+// The keys of n units from the first one on, of which some are taken in each of so many turns.
+KB_API void kb_rounds_keys(Rounds* rounds, std::int64_t first, std::int64_t n,
+                           const std::int64_t* key_start, const std::int64_t* keys,
+                           std::int32_t turn, std::int32_t turns) {
+  rounds->add_keys({first, n, key_start, keys},
+                   {static_cast<std::uint32_t>(turn), static_cast<std::uint32_t>(turns)});
   kbforge::give_back_memory();
 }
 
@@ -513,7 +515,7 @@ KB_API std::int64_t kb_sharing(std::int64_t n, const std::int64_t* key_start,
   std::iota(own.begin(), own.end(), 0);
   kbforge::Crew crew(1);
   kbforge::Postings postings;
-  postings.add({n, key_start, keys}, crew);
+  postings.add({0, n, key_start, keys}, {}, crew);
   postings.put_together(own, crew);
   std::int64_t count = 0;
   auto near = kbforge::Blocks(postings, most)

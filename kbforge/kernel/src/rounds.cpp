@@ -230,6 +230,7 @@ bool Rounds::barred(const Marks& one, const Marks& other) const {
 
 std::int64_t Rounds::connect(const Blocking& blocking, bool last) {
   Lists<std::int32_t> near;
+  give_back_memory();
   {
     std::vector<std::int32_t> roots(n_units());
     for (std::int32_t unit = 0; unit < n_units(); ++unit) roots[unit] = root(unit);

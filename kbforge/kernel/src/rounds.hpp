@@ -69,8 +69,8 @@ class Rounds {
   const std::vector<std::int32_t>& unit_fragments() const { return unit_fragments_; }
   const std::vector<std::int64_t>& unit_start() const { return unit_start_; }
 
-  // The keys of the next units.
-  void add_keys(const Keyed& units) { postings_.add(units, crew_); }
+  // Some keys of units, as `Postings::add` takes them.
+  void add_keys(const Keyed& units, const Turn& turn) { postings_.add(units, turn, crew_); }
   // Compare clusters that share keys of their units, whose keys are asked for no more if it is the
   // `last` time; how many pairs were scored.
   std::int64_t connect(const Blocking& blocking, bool last);
