@@ -350,13 +350,11 @@ class Agglomeration:
         """The families that keys lead to: of the clusters that hold a fragment with the key."""
         starts, keys = keys_of(self._index, Taken.of(self._fragments.fragments))
         n, firsts = len(starts) - 1, found.members[starts_of(found.lengths)[:-1]]
-        held, families = np.divmod(
-            np.unique(found.members * n + np.repeat(firsts, found.lengths)), n
-        )
+        in_family = np.unique(np.repeat(firsts, found.lengths) * n + found.members)
+        families, held = np.divmod(in_family, n)
         at, number = spread(starts, held)
-        key, family = keys[at], families[number]
-        order = np.lexsort((family, key))
-        key, family = key[order], family[order]
+        order = np.argsort(keys[at], kind="stable")
+        key, family = keys[at[order]], families[number[order]]
         new = np.ones(len(key), np.bool_)
         new[1:] = (key[1:] != key[:-1]) | (family[1:] != family[:-1])
         key, family = key[new], family[new]
