@@ -49,11 +49,11 @@ def values_read_once() -> Iterator[None]:
             _kept.reset(before)
 
 
-def forget_values() -> None:
-    """Free what is kept; what is asked for again is made again."""
-    kept = _kept.get()
-    if kept is not None:
-        kept.clear()
+def forget_values(but: tuple[type[StatedColumns], ...] = ()) -> None:
+    """Free what is kept, but such columns; what is asked for again is made again."""
+    kept = _kept.get() or {}
+    for key in [key for key, (_, made) in kept.items() if not isinstance(made, but)]:
+        del kept[key]
 
 
 def once(make: _Make[_Made], fragments: Sequence[Fragment]) -> _Made:

@@ -21,7 +21,7 @@ from kbforge.contracts import (
 from kbforge.contracts.clusterer import Rounds
 from kbforge.errors import UsageError, require_least
 from kbforge.indexes.selective import by_content
-from kbforge.texts.statements import forget_values, values_read_once
+from kbforge.texts.statements import StatedValues, forget_values, values_read_once
 from kbforge_plugins.clusterers.sequential import SplitSmc
 
 
@@ -92,7 +92,9 @@ class Batch(SplitSmc):
 
     def _rounds(self, fragments: Sequence[Fragment], spec: ModelSpec) -> Agglomeration:
         with values_read_once():
-            run = Agglomeration(fragments, spec, self._doubt, by_content(fragments))
+            order = by_content(fragments)
+            forget_values(but=(StatedValues,))
+            run = Agglomeration(fragments, spec, self._doubt, order)
             forget_values()
         return run
 
