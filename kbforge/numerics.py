@@ -10,7 +10,7 @@ So the kernel and Python compute the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -77,40 +77,6 @@ def log_sum_exp(values: FloatArray) -> float:
     if largest == -np.inf:
         return -np.inf
     return largest + float(np.log(np.exp(values - largest).sum()))
-
-
-def root_between(function: Callable[[float], float], low: float, high: float) -> float:
-    """A zero of a continuous function with different signs at both ends (Brent 1973), to 2e-12.
-
-    Interpolates as long as that halves the interval fast enough. The bits are those of SciPy's
-    `brentq`, which takes .2 s to import.
-    """
-    before, x, other = low, high, low
-    f_before, f_x = function(before), function(x)
-    f_other, step, last = f_before, x - before, x - before
-    while f_x:
-        if f_before and (f_before < 0) != (f_x < 0):
-            other, f_other, step, last = before, f_before, x - before, x - before
-        if abs(f_other) < abs(f_x):
-            before, x, other = x, other, x
-            f_before, f_x, f_other = f_x, f_other, f_x
-        least = (2e-12 + 4 * math.ulp(1.0) * abs(x)) / 2
-        half = (other - x) / 2
-        if abs(half) < least:
-            break
-        tried = math.inf
-        if abs(last) > least and abs(f_x) < abs(f_before):
-            if before == other:
-                tried = -f_x * (x - before) / (f_x - f_before)
-            else:
-                a, b = (f_before - f_x) / (before - x), (f_other - f_x) / (other - x)
-                tried = -f_x * (f_other * b - f_before * a) / (b * a * (f_other - f_before))
-        fast = 2 * abs(tried) < min(abs(last), 3 * abs(half) - least)
-        last, step = (step, tried) if fast else (half, half)
-        before, f_before = x, f_x
-        x += step if abs(step) > least else math.copysign(least, half)
-        f_x = function(x)
-    return x
 
 
 def capacity_for(needed: int, current: int) -> int:

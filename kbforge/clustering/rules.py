@@ -45,10 +45,10 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma, gammaln
 
 from kbforge.contracts import Cluster, Fate, FloatArray, IntArray, ModelSpec
 from kbforge.errors import UsageError, option, require_least
-from kbforge.kernel.special import digamma, gammaln
 from kbforge.numerics import log_sum_exp, on_grid
 
 Resampler: TypeAlias = Callable[[FloatArray, int, np.random.Generator], tuple[IntArray, FloatArray]]

@@ -41,8 +41,6 @@ INFORMATIVE = "informative"
 AUDIT = "audit"
 HOW = (INFORMATIVE, AUDIT)
 """The reasons for asking about a pair."""
-ERROR = 0.05
-"""e: the probability that a person's answer about a file is wrong."""
 
 _SHA256_DIGITS = 64
 _PACKED = (b"\x1f", b"(")  # how gzip and zstd begin, and no JSON does

@@ -55,6 +55,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import orjson
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from kbforge.clustering.scoring import ScoreCache
 from kbforge.contracts import CandidateIndex, FloatArray, Fragment, Likelihood
@@ -69,8 +71,6 @@ from kbforge.fit.confidence import (
     parse_confidence,
 )
 from kbforge.indexes.selective import Selective
-from kbforge.kernel.special import expit
-from kbforge.numerics import root_between
 from kbforge.version import __version__
 
 CALIBRATION_FILE = "calibration.toml"
@@ -296,4 +296,4 @@ def _where_expected(odds: FloatArray, opened: float) -> float:
         return low + _BEYOND
     if excess(high) <= 0:
         return high - _BEYOND
-    return float(root_between(excess, low, high))
+    return float(brentq(excess, low, high))

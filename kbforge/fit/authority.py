@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
+from scipy import sparse
 
 from kbforge.contracts import (
     CandidateIndex,
@@ -38,9 +38,6 @@ from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.indexes import make_index
 from kbforge.kb.entities import described, fragments_of, mean_vector
 from kbforge.kb.links import KnownLink
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 WHOLE = 20_000
 """All entities of an authority up to this size take part."""
@@ -245,8 +242,6 @@ def unmarked(x: Fragment) -> Fragment:
 
 def _nearest(entities: Sequence[Fragment], mentions: Sequence[Fragment]) -> Iterator[IntArray]:
     """For each mention, the nearest entities, the nearest first."""
-    from scipy import sparse  # .3 s to import
-
     (a, by_a), (b, by_b) = (_shared_keys(name, entities, mentions) for name in _INDEXES)
     for begin in range(0, len(mentions), _MENTIONS_AT_ONCE):
         some = slice(begin, begin + _MENTIONS_AT_ONCE)
@@ -267,8 +262,6 @@ def _shared_keys(
     """The keys of mentions by an index, weighted, shape [mentions, keys]; those of fragments,
     shape [keys, fragments].
     """
-    from scipy import sparse
-
     index: CandidateIndex = make_index(name)
     index.fit(fragments)
     asked, keys = _keys(index, mentions)

@@ -93,11 +93,12 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
 from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.evaluation.reliability import BoolArray, Claims, ReportedPairs
-from kbforge.files.answers import ERROR, NumberedAnswer
+from kbforge.files.answers import NumberedAnswer
 from kbforge.files.records import Option, Record, parse_toml, read_table, toml_value
 from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairModel, Prediction
 from kbforge.fit.features import (
@@ -108,8 +109,7 @@ from kbforge.fit.features import (
     ConfidenceFeatures,
     log_odds,
 )
-from kbforge.kernel.binding import address, kernel_library
-from kbforge.kernel.special import expit
+from kbforge.fit.questions import ERROR
 from kbforge.models.bundle import KeptReader, default_folder, read_default, together
 from kbforge.models.trees import Trees, load_parts, save_parts
 from kbforge.version import __version__
@@ -172,9 +172,9 @@ def fit(claims: Claims) -> MonotoneMap:
 
 def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
     """The non-decreasing sequence nearest to `values` in weighted least squares, same shape."""
-    out, weights = values.astype(np.float64), weights.astype(np.float64)
-    kernel_library().kb_isotonic(len(out), address(out), address(weights))
-    return out
+    from scipy.optimize import isotonic_regression  # .2 s to import, and few maps are fitted
+
+    return np.asarray(isotonic_regression(values, weights=weights).x, np.float64)
 
 
 def _fit_band(claims: Claims, largest: float, prior: FloatArray, strength: float) -> Band:
@@ -370,17 +370,13 @@ def shift(probability: FloatArray, offset: float) -> FloatArray:
     """The probabilities with a constant added to their log odds, same shape; 0 and 1 stay."""
     if not offset:
         return probability
-    from scipy.special import logit  # .3 s to import
-
-    return expit(logit(probability) + offset)
+    return np.asarray(expit(logit(probability) + offset), np.float64)
 
 
 def offset_of(probability: FloatArray, contradicted: BoolArray) -> float:
     """The offset in nats, from tested claims and whether an answer contradicts each."""
     if not len(probability):
         return 0.0
-    from scipy.special import logit
-
     z = np.linspace(-_WIDEST, _WIDEST, _GRID)
     offsets = (_SPREAD * z)[:, None, None]
     found = expit(z)[None, :, None]

@@ -255,6 +255,8 @@ def _alike(
 
     Parts of a name are its words and its letter trigrams.
     """
+    from scipy import sparse  # .3 s to import
+
     if not names:
         return _no_pairs(), _table(_NO_HASH, _NO_HASH)
     starts, columns, documents, parts = _parts_of(names, file)
@@ -286,16 +288,11 @@ def _alike(
     kept = cosine >= _LEAST_ALIKE
     pairs, cosine = pairs[kept], np.minimum(cosine[kept], 1.0)
     first, second = pairs // width, pairs % width
-    # of each name, those before it come before those after it
-    order = np.argsort(second, kind="stable")
-    before, after = (starts_of(np.bincount(some, minlength=width)) for some in (second, first))
-    links, strength = np.empty(2 * len(pairs), np.int32), np.empty(2 * len(pairs))
-    every = np.arange(len(pairs))
-    halves = (second, first, order, after), (first, second, every, before[1:])
-    for one, other, which, shift in halves:
-        places = every + shift[one[which]]
-        links[places], strength[places] = other[which], cosine[which]
-    return WeightedPairs(before + after, links, strength), parts
+    links = sparse.csr_array(
+        (cosine, (first.astype(np.int32), second.astype(np.int32))), (width, width)
+    )
+    links = links + links.T
+    return WeightedPairs(links.indptr.astype(np.int64), links.indices, links.data), parts
 
 
 def _parts_of(

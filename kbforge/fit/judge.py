@@ -34,7 +34,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import orjson
@@ -54,6 +54,7 @@ from kbforge.fit.hypotheses import (
     log_alphas_of,
     sample_of,
 )
+from kbforge.fit.questions import GroupingQueue
 from kbforge.fit.statistics import (
     ATTRIBUTES,
     EXPECTED_F1,
@@ -66,9 +67,6 @@ from kbforge.fit.statistics import (
 from kbforge.indexes.selective import Sample
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
-
-if TYPE_CHECKING:
-    from kbforge.fit.questions import GroupingQueue
 
 JUDGE_FILE = "judge.safetensors"
 _LARGEST_MARGIN = 1.0
@@ -318,8 +316,6 @@ class Judgement:
     def questions(self, seed: int) -> GroupingQueue:
         """Questions about the sample's fragments, to determine the best hypothesis."""
         allowed = self.allowed
-        from kbforge.fit.questions import GroupingQueue  # it loads SciPy
-
         groupings = np.stack([self.found[k].labels for k in allowed.tolist()])
         queue = GroupingQueue(groupings, self.worth[allowed], _alike(self.sample.fragments), seed)
         place = {number: at for at, number in enumerate(self.sample.places)}

@@ -107,7 +107,10 @@ from scipy.special import expit, ndtr, xlog1py, xlogy
 
 from kbforge.contracts import Cluster, FloatArray, IntArray, Subproblem
 from kbforge.evaluation.reliability import BoolArray
-from kbforge.files.answers import AUDIT, ERROR, INFORMATIVE, NumberedAnswer
+from kbforge.files.answers import AUDIT, INFORMATIVE, NumberedAnswer
+
+ERROR = 0.05
+"""e: the probability that a person's answer about a file is wrong."""
 
 _H = 3.0  # nats: a pair that no candidate joins has odds of one to twenty
 _OFFSET = 1.0  # S_0 and the sd of w_0, nats

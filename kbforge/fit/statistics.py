@@ -26,6 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
+from scipy.sparse import csr_array
+from scipy.special import expit
 
 from kbforge.clustering.rounds import pairs_sharing
 from kbforge.clustering.rules import DirichletProcess
@@ -41,8 +43,7 @@ from kbforge.fit.hypotheses import (
     exact_name,
     kind_of,
 )
-from kbforge.kernel.special import expit
-from kbforge.numerics import spread, starts_of
+from kbforge.numerics import starts_of
 from kbforge.texts.statements import JoinedStatements
 
 _LONGEST = 160  # characters of a value that are compared
@@ -545,15 +546,11 @@ def _links(odds: PairOdds) -> tuple[IntArray, IntArray, FloatArray]:
     rows, of_fragment = np.unique(odds.row, return_inverse=True)
     here = np.isin(odds.first, rows) & np.isin(odds.second, rows)
     ends = np.searchsorted(rows, odds.first[here]), np.searchsorted(rows, odds.second[here])
-    of_row = np.argsort(of_fragment, kind="stable")
-    first, second = (
-        starts_of(np.bincount(some, minlength=len(rows))) for some in (ends[0], of_fragment)
-    )
-    link, one = spread(first, of_fragment)
-    at, of_link = spread(second, ends[1][link])
-    one, two = one[of_link], of_row[at]
+    between = csr_array((expit(odds.nats[here]), ends), shape=(len(rows), len(rows)))
+    of_fragments = between[of_fragment][:, of_fragment].tocoo()
+    one, two = of_fragments.coords
     other = one != two
-    return one[other], two[other], expit(odds.nats[here])[link[of_link[other]]]
+    return one[other].astype(np.int64), two[other].astype(np.int64), of_fragments.data[other]
 
 
 def statistics_of(

@@ -28,6 +28,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import erf
 
 from kbforge.contracts import LearnedState
 from kbforge.contracts.fragment import Fragment
@@ -210,8 +211,6 @@ class Projection(HashedIndex):
 
 def together_at(distances: FloatArray, width: float) -> FloatArray:
     """For each distance, the probability that two vectors share a cell of one direction."""
-    from scipy.special import erf  # .3 s to import
-
     t = width / np.maximum(distances, 1e-9 * width)
     inside = erf(t / math.sqrt(2))
     return np.asarray(inside - math.sqrt(2 / math.pi) * -np.expm1(-t * t / 2) / t)

@@ -321,8 +321,6 @@ _PROTOTYPES: dict[str, Prototype] = {
         None,
         (c_int64, *2 * (c_void_p,), c_int64, *2 * (c_void_p,), *3 * (c_double,), c_void_p),
     ),
-    "kb_isotonic": (None, (c_int64, *2 * (c_void_p,))),
-    "kb_special": (None, (c_int32, c_int64, *2 * (c_void_p,))),
     "kb_first_rows": (None, (c_int64, *3 * (c_void_p,))),
     "kb_columns_new": (c_void_p, (c_int32, c_int64, c_void_p, c_int64)),
     "kb_columns_free": (None, (c_void_p,)),

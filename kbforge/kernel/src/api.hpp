@@ -309,10 +309,6 @@ KB_API std::int64_t kb_numbered(std::int64_t n, const std::int64_t* digests, std
 KB_API void kb_spelled(std::int64_t n, const std::int64_t* starts, const std::uint32_t* characters,
                        std::int64_t n_letters, const std::uint32_t* letters, const double* logs,
                        double other, double end, double least, double* out);
-// Make n values the nearest that never fall, in least squares with these weights; both are written.
-KB_API void kb_isotonic(std::int64_t n, double* values, double* weights);
-// Of n numbers, a function: 0 is expit, 1 log gamma and 2 its derivative, both of numbers from 0.
-KB_API void kb_special(std::int32_t function, std::int64_t n, const double* x, double* out);
 // Which of n rows of numbers, less than 2^31, are the first with theirs, in whatever order.
 KB_API void kb_first_rows(std::int64_t n, const std::int64_t* starts, const std::int32_t* numbers,
                           std::uint8_t* out);

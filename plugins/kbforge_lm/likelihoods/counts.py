@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from kbforge.contracts import Fragment, unread_marginal
 from kbforge.contracts.likelihood import FloatArray, IntArray
@@ -36,7 +37,6 @@ from kbforge.kernel.binding import (
     address,
     kernel_library,
 )
-from kbforge.kernel.special import gammaln
 from kbforge.numerics import capacity_for, grown, on_grid, starts_of
 
 _TABULATED = 32  # counts below this are looked up

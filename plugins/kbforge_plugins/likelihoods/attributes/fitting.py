@@ -41,6 +41,7 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma, gammaln
 
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import (
@@ -53,8 +54,6 @@ from kbforge.contracts import (
 from kbforge.contracts.fragment import Fragment
 from kbforge.files.columns import ids_of
 from kbforge.indexes.selective import neighbourhoods
-from kbforge.kernel.special import digamma, gammaln
-from kbforge.numerics import root_between
 from kbforge.texts import digests_of
 from kbforge.texts.kinds import Kind, idle_attributes, kinds_of
 from kbforge.texts.statements import StatedValues
@@ -510,6 +509,8 @@ def discounted(
 
 def concentration_for(fragments: int, entities: float) -> float:
     """The alpha under which this many fragments are expected to form this many entities."""
+    from scipy.optimize import brentq  # .2 s to import, which a kept model does not need
+
     low, high = -10.0, 30.0
     target = min(max(entities, 1.0 + 1e-9), fragments * (1 - 1e-9))
 
@@ -520,4 +521,4 @@ def concentration_for(fragments: int, entities: float) -> float:
         return float(np.exp(low))
     if excess(high) <= 0:
         return float(np.exp(high))
-    return float(np.exp(root_between(excess, low, high)))
+    return float(np.exp(brentq(excess, low, high)))
