@@ -95,6 +95,10 @@ class _Columns(NamedTuple):
     log_posterior: float
 
 
+class _Found:
+    """Holds the posterior of the kernel, which its columns keep alive."""
+
+
 class Units(NamedTuple):
     """Units, written as the kernel writes clusters that go elsewhere (`written.cpp`).
 
@@ -325,26 +329,24 @@ class Agglomeration:
     def _solved(self, nats: float, most: int) -> _Columns:
         pages, told, rules = binding.CPages(), (c_double * 4)(), self._doubt
         log_floor = math.log(rules.floor) if rules.floor else -math.inf
-        local = self._kernel.kb_local_new(
+        handle = self._kernel.kb_local_new(
             *(self.handle, rules.particles, log_floor, nats, most),
             *(address(self._order), byref(pages), told),
         )
-        try:
-            n = int(told[0])
-            self.in_doubt, self.cut = int(told[2]), told[3]
-            return _Columns(
-                binding.ints(pages.clusters, n),
-                binding.ints(pages.lengths, pages.n_slots),
-                binding.ints(pages.members, pages.n_members),
-                binding.ints(pages.particles, n),
-                binding.floats(pages.weights, pages.n_rows),
-                binding.ints(pages.rows, pages.n_rows),
-                binding.ints(pages.cells, pages.n_cells),
-                binding.floats(pages.scores, pages.n_slots),
-                told[1],
-            )
-        finally:
-            self._kernel.kb_local_free(local)
+        self.in_doubt, self.cut = int(told[2]), told[3]
+        owner, n = _Found(), int(told[0])
+        weakref.finalize(owner, self._kernel.kb_local_free, handle)
+        return _Columns(
+            binding.lent(pages.clusters, n, owner),
+            binding.lent(pages.lengths, pages.n_slots, owner),
+            binding.lent(pages.members, pages.n_members, owner),
+            binding.lent(pages.particles, n, owner),
+            binding.lent(pages.weights, pages.n_rows, owner),
+            binding.lent(pages.rows, pages.n_rows, owner),
+            binding.lent(pages.cells, pages.n_cells, owner),
+            binding.lent(pages.scores, pages.n_slots, owner),
+            told[1],
+        )
 
     def _postings(self, found: _Columns) -> dict[int, KeyFamilies]:
         """The families that keys lead to: of the clusters that hold a fragment with the key."""

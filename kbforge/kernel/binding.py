@@ -25,6 +25,7 @@ from ctypes import (
     c_int64,
     c_uint8,
     c_void_p,
+    cast,
 )
 from functools import lru_cache
 from itertools import chain, islice
@@ -447,6 +448,15 @@ def floats(pointer: Any, n: int) -> FloatArray:
     if n < _FEW:
         return np.array(pointer[:n], dtype=np.float64)
     return np.ctypeslib.as_array(pointer, (n,)).copy()
+
+
+def lent(pointer: Any, n: int, owner: object) -> NDArray[Any]:
+    """The kernel's numbers at a pointer, shape [n], which the owner keeps where they are."""
+    if n == 0:
+        return np.zeros(0, np.dtype(pointer._type_))
+    numbers = cast(pointer, POINTER(pointer._type_ * n)).contents
+    numbers.owner = owner
+    return np.frombuffer(numbers, pointer._type_)
 
 
 def address(array: NDArray[Any]) -> int:

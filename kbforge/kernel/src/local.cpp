@@ -224,23 +224,24 @@ void Local::solve(std::size_t part, Table& table) {
   if (units_.size(part) < 2) return;
   Pair *const begin = compared_.begin(part), *const end = compared_.end(part);
   std::sort(begin, end);
-  parts_[part].found = std::make_unique<Grouping>();
+  parts_[part].found = std::make_unique<Found>();
   if (!run(part, std::unique(begin, end), table)) parts_[part] = Part{};
 }
 
 // The places of the fragments of some units, ascending, as one more cluster.
-void Local::put(const std::vector<std::int32_t>& units, Grouping& found) const {
+template <typename Integer>
+void Local::put(const std::vector<std::int32_t>& units, Groupings<Integer>& found) const {
   const std::size_t begin = found.members.size();
   for (std::int32_t first : units) {
     for (auto unit = held_.begin(first); unit != held_.end(first); ++unit) {
       const std::int64_t end = rounds_.unit_start()[*unit + 1];
       for (std::int64_t k = rounds_.unit_start()[*unit]; k < end; ++k) {
-        found.members.push_back(places_[rounds_.unit_fragments()[k]]);
+        found.members.push_back(static_cast<Integer>(places_[rounds_.unit_fragments()[k]]));
       }
     }
   }
   std::sort(found.members.begin() + begin, found.members.end());
-  found.lengths.push_back(static_cast<std::int64_t>(found.members.size() - begin));
+  found.lengths.push_back(static_cast<Integer>(found.members.size() - begin));
 }
 
 // Of a subproblem, the units of a cluster as the rounds left it.
@@ -252,14 +253,12 @@ std::vector<std::int32_t> Local::units_of(std::size_t part, std::int32_t cluster
 }
 
 // A cluster as the rounds left it, as a subproblem by itself.
-void Local::put_merged(std::size_t part, std::int32_t cluster, Grouping& found) const {
-  put(units_of(part, cluster), found);
-  found.clusters.push_back(1);
-  found.particles.push_back(1);
-  found.rows.push_back(1);
-  found.cells.push_back(0);
-  found.weights.push_back(0.0);
-  found.scores.push_back(rounds_.log_marginal(cluster));
+void Local::put_merged(std::size_t part, std::int32_t cluster) {
+  put(units_of(part, cluster), out);
+  for (auto* column : {&out.clusters, &out.particles, &out.rows}) column->push_back(1);
+  out.cells.push_back(0);
+  out.weights.push_back(0.0);
+  out.scores.push_back(rounds_.log_marginal(cluster));
 }
 
 // Split SMC over the units of a subproblem; whether it found a place for each.
@@ -342,7 +341,7 @@ void Local::bind(std::size_t part, Run& run) const {
 // What a run has found, with the units' fragments in their place; alone: L of each unit, nats.
 void Local::copy(std::size_t part, Run& run, const std::vector<std::int32_t>& sizes,
                  const std::vector<double>& alone) {
-  Grouping& found = *parts_[part].found;
+  Found& found = *parts_[part].found;
   for (const Block* block : run.state.blocks) {
     if (block) run.copy_page(*block);
   }
@@ -378,11 +377,9 @@ void Local::copy(std::size_t part, Run& run, const std::vector<std::int32_t>& si
     }
     first += run.clusters[page];
   }
-  found.clusters = run.clusters;
-  found.particles = run.particles;
-  found.rows = run.rows;
-  found.cells = run.cells;
-  found.weights = run.weights;
+  const auto copy = [](auto& to, const auto& from) { to.assign(from.begin(), from.end()); };
+  copy(found.clusters, run.clusters), copy(found.particles, run.particles);
+  copy(found.rows, run.rows), copy(found.cells, run.cells), copy(found.weights, run.weights);
 }
 
 // All subproblems, by smallest place.
@@ -402,7 +399,7 @@ void Local::gather() {
       double left = 0.0;
       for (std::size_t at = 0; at < clusters_.size(k); ++at) {
         const std::int32_t cluster = clusters_.begin(k)[at];
-        Grouping alone;
+        Found alone;
         put(units_of(k, cluster), alone);
         pages.push_back({alone.members[0], k, 0, at, 0, 0, 0});
         left += rounds_.log_cluster(rounds_.size(cluster)) + rounds_.log_marginal(cluster);
@@ -412,7 +409,7 @@ void Local::gather() {
       n_clusters += clusters_.size(k), n_rows += clusters_.size(k), n_cells += clusters_.size(k);
       continue;
     }
-    const Grouping& found = *parts_[k].found;
+    const Found& found = *parts_[k].found;
     n_clusters += found.lengths.size(), n_rows += found.rows.size();
     n_cells += found.cells.size(), n_members += found.members.size();
     Page next{0, k, 0, 0, 0, 0, 0};
@@ -420,7 +417,7 @@ void Local::gather() {
       Page here = next;
       here.place = found.members[next.member];
       for (std::int64_t left = found.clusters[next.page]; left > 0; --left, ++next.cluster) {
-        here.place = std::min(here.place, found.members[next.member]);
+        here.place = std::min<std::int64_t>(here.place, found.members[next.member]);
         next.member += found.lengths[next.cluster];
       }
       for (std::int64_t left = found.particles[next.page]; left > 0; --left, ++next.row) {
@@ -440,10 +437,10 @@ void Local::gather() {
   };
   for (const Page& page : pages) {
     if (!parts_[page.part].found) {
-      put_merged(page.part, clusters_.begin(page.part)[page.cluster], out);
+      put_merged(page.part, clusters_.begin(page.part)[page.cluster]);
       continue;
     }
-    const Grouping& found = *parts_[page.part].found;
+    const Found& found = *parts_[page.part].found;
     const std::size_t clusters = found.clusters[page.page], rows = found.particles[page.page];
     std::size_t members = 0, cells = 0;
     for (std::size_t k = 0; k < clusters; ++k) members += found.lengths[page.cluster + k];
@@ -551,28 +548,28 @@ KB_API void kb_rounds_labels(const Rounds* rounds, std::int64_t* labels) {
   }
 }
 
-// The posterior where the rounds leave a doubt. The result belongs to the caller.
-KB_API kbforge::Local* kb_local_new(Rounds* rounds, std::int32_t particles, double log_floor,
-                                    double doubt, std::int64_t most, const std::int64_t* places,
-                                    kb_pages* pages, double* told) {
-  auto* local = new kbforge::Local(*rounds, {particles, log_floor, doubt, most}, places);
-  const kbforge::Grouping& out = local->out;
-  *pages = {out.clusters.data(), out.particles.data(), nullptr,           out.lengths.data(),
-            out.members.data(),  out.rows.data(),      out.cells.data(),  out.scores.data(),
-            out.weights.data(),  0,                    0,                 0,
+// The posterior where the rounds leave a doubt. The result, where `pages` leads, belongs to the caller.
+KB_API kbforge::Posterior* kb_local_new(Rounds* rounds, std::int32_t particles, double log_floor,
+                                        double doubt, std::int64_t most,
+                                        const std::int64_t* places, kb_pages* pages, double* told) {
+  kbforge::Local local(*rounds, {particles, log_floor, doubt, most}, places);
+  auto* out = new kbforge::Posterior(std::move(local.out));
+  *pages = {out->clusters.data(), out->particles.data(), nullptr,           out->lengths.data(),
+            out->members.data(),  out->rows.data(),      out->cells.data(), out->scores.data(),
+            out->weights.data(),  0,                     0,                 0,
             0};
-  pages->n_slots = static_cast<std::int64_t>(out.lengths.size());
-  pages->n_members = static_cast<std::int64_t>(out.members.size());
-  pages->n_rows = static_cast<std::int64_t>(out.rows.size());
-  pages->n_cells = static_cast<std::int64_t>(out.cells.size());
-  told[0] = static_cast<double>(out.clusters.size());
-  told[1] = local->log_posterior;
-  told[2] = static_cast<double>(local->in_doubt);
-  told[3] = local->cut;
-  return local;
+  pages->n_slots = static_cast<std::int64_t>(out->lengths.size());
+  pages->n_members = static_cast<std::int64_t>(out->members.size());
+  pages->n_rows = static_cast<std::int64_t>(out->rows.size());
+  pages->n_cells = static_cast<std::int64_t>(out->cells.size());
+  told[0] = static_cast<double>(out->clusters.size());
+  told[1] = local.log_posterior;
+  told[2] = static_cast<double>(local.in_doubt);
+  told[3] = local.cut;
+  return out;
 }
 
-KB_API void kb_local_free(kbforge::Local* local) {
-  delete local;
+KB_API void kb_local_free(kbforge::Posterior* posterior) {
+  delete posterior;
   kbforge::give_back_memory();
 }

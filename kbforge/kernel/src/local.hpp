@@ -23,10 +23,12 @@ struct LocalRules {
 };
 
 // Subproblems as kb_pages has them; members are places of the caller's.
-struct Grouping {
-  std::vector<std::int64_t> clusters, particles, lengths, members, rows, cells;
+template <typename Integer>
+struct Groupings {
+  std::vector<Integer> clusters, particles, lengths, members, rows, cells;
   std::vector<double> scores, weights;
 };
+using Posterior = Groupings<std::int64_t>;
 
 class Local {
  public:
@@ -34,15 +36,16 @@ class Local {
   Local(Rounds& rounds, const LocalRules& rules, const std::int64_t* places);
 
   // By smallest place.
-  Grouping out;
+  Posterior out;
   double log_posterior = 0.0;  // of the heaviest particles
   std::int64_t in_doubt = 0;   // fragments of subproblems with several units
   double cut = 0.0;            // expected merges between subproblems that the bound has cut apart
 
  private:
   // A subproblem.
+  using Found = Groupings<std::int32_t>;
   struct Part {
-    std::unique_ptr<Grouping> found;  // one or several; none: its clusters are as the rounds left them
+    std::unique_ptr<Found> found;  // one or several; none: its clusters are as the rounds left them
     double log_posterior = 0.0;
   };
   struct Doubt {
@@ -60,8 +63,9 @@ class Local {
   void copy(std::size_t part, Run& run, const std::vector<std::int32_t>& sizes,
             const std::vector<double>& alone);
   void gather();
-  void put(const std::vector<std::int32_t>& units, Grouping& found) const;
-  void put_merged(std::size_t part, std::int32_t cluster, Grouping& found) const;
+  template <typename Integer>
+  void put(const std::vector<std::int32_t>& units, Groupings<Integer>& found) const;
+  void put_merged(std::size_t part, std::int32_t cluster);
   std::vector<std::int32_t> units_of(std::size_t part, std::int32_t cluster) const;
   std::int32_t part_of(std::int32_t cluster) const;
 
