@@ -80,12 +80,9 @@ Local::Local(Rounds& rounds, const LocalRules& rules, const std::int64_t* places
   join(doubts());
   contract();
   compare();
-  Crew& crew = rounds_.crew();
-  std::vector<std::unique_ptr<Table>> tables(crew.workers());
-  for (auto& table : tables) table = rounds_.table().fresh();
-  crew.share(parts_.size(), 16, [&](std::size_t worker, std::size_t k) {
-    if (tables[worker]) solve(k, *tables[worker]);
-  });
+  solve();
+  compared_ = {};
+  give_back_memory();  // what gathering needs comes in the place of what solving needed
   gather();
 }
 
@@ -217,6 +214,15 @@ void Local::compare() {
         if (edge.to > x) add(x, edge.to);
       }
     }
+  });
+}
+
+void Local::solve() {
+  Crew& crew = rounds_.crew();
+  std::vector<std::unique_ptr<Table>> tables(crew.workers());
+  for (auto& table : tables) table = rounds_.table().fresh();
+  crew.share(parts_.size(), 16, [&](std::size_t worker, std::size_t k) {
+    if (tables[worker]) solve(k, *tables[worker]);
   });
 }
 

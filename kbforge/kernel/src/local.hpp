@@ -57,6 +57,7 @@ class Local {
   std::vector<Doubt> doubts() const;
   void contract();
   void compare();
+  void solve();
   void solve(std::size_t part, Table& table);
   bool run(std::size_t part, const Pair* compared_end, Table& table);
   void bind(std::size_t part, Run& run) const;
