@@ -133,7 +133,7 @@ def wait_until_it_has_worked(pid: int, seconds: float) -> None:
 
 @pytest.mark.slow
 def test_while_rates_are_learned_a_signal_ends_it(tmp_path: Path) -> None:
-    people = write_people(tmp_path / "people.jsonl", 4_000)
+    people = write_people(tmp_path / "people.jsonl", 20_000)
     out = tmp_path / "out"
     out.mkdir()
     with started("cluster", people, "-o", out / "kb.jsonl") as running:

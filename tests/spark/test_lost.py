@@ -51,7 +51,7 @@ def kill_one(spark: Any, killed: list[int], stop: threading.Event) -> None:
             os.kill(alive[0], signal.SIGKILL)
             killed.append(alive[0])
             return
-        time.sleep(0.01)
+        time.sleep(0.002)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc")
@@ -78,5 +78,5 @@ def test_a_lost_worker_in_each_of_four_stages_changes_nothing(
     monkeypatch.setattr(Stages, "_kept", killing)
     # the driver makes the others
     monkeypatch.setattr(Stages, "rounds", lambda *given: islice(rounds(*given), 1))
-    assert_equal(*here_and_there(people(120, seed=2), "attributes"))
+    assert_equal(*here_and_there(people(400, seed=2), "attributes"))
     assert [len(some) for some in killed.values()] == [1, 1, 1, 1]
