@@ -45,7 +45,7 @@ from typing import Any
 from shell import data_folder, table
 
 from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
-from kbforge.kb.entities import assemble
+from kbforge.kb.entities import entities_of, entity_lines
 from kbforge.kb.view import Policy, golden
 
 Record = dict[str, str]
@@ -339,7 +339,8 @@ def counts_of(truths: Iterable[Truth]) -> dict[str, Count]:
         blocks.append(Subproblem(numbers, (Particle(0.0, (numbers,)),)))
         for place, said in enumerate(one.records):
             fragments.append(Fragment(f"{at}-{place}", {key: (v,) for key, v in said.items()}))
-    entities = assemble(fragments, Posterior(tuple(blocks), 0.0, len(fragments), 0))
+    posterior = Posterior(tuple(blocks), 0.0, len(fragments), 0)
+    entities = entities_of(entity_lines(fragments, posterior))
     counts: dict[str, Count] = defaultdict(Count)
     for one, whole in zip(told, entities, strict=True):
         if len(one.records) < 2:

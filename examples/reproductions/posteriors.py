@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-from collections import defaultdict
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from shell import data_folder, table
 
-from kbforge.contracts import Posterior
+from kbforge.evaluation.reliability import pair_probabilities
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.prepare import prepare
 from kbforge_lab.suites.accuracy import SETS, LabelledSet
@@ -58,7 +55,11 @@ def compared(one: LabelledSet) -> dict[str, Any]:
     one_by_one = RunOptions(clusterer="split-smc", likelihood=likelihood, alpha=1.0)
     clusterers = made.clusterer, prepare(fragments, one_by_one).clusterer
     posteriors = [c.cluster(fragments, made.spec, np.random.default_rng(0)) for c in clusterers]
-    found = [pairs_of(posterior) for posterior in posteriors]
+    reported = [pair_probabilities([posterior]) for posterior in posteriors]
+    found = [
+        dict(zip(zip(some.first, some.second, strict=True), some.probability, strict=True))
+        for some in reported
+    ]
     pairs = sorted({pair for some in found for pair, p in some.items() if p > LEAST})
     rounds, sequential = (np.array([some.get(pair, 0.0) for pair in pairs]) for some in found)
     truth = np.array([fragments[i].label == fragments[j].label for i, j in pairs], np.float64)
@@ -74,17 +75,6 @@ def compared(one: LabelledSet) -> dict[str, Any]:
         "merges cut": posteriors[0].merges_cut,
         "log posteriors": [posterior.log_posterior for posterior in posteriors],
     }
-
-
-def pairs_of(posterior: Posterior) -> dict[tuple[int, int], float]:
-    """By pair of fragments, the probability that both are one entity."""
-    out: dict[tuple[int, int], float] = defaultdict(float)
-    for subproblem in posterior.subproblems:
-        for particle in subproblem.particles:
-            for cluster in particle.clusters:
-                for pair in combinations(sorted(cluster), 2):
-                    out[pair] += math.exp(particle.log_weight)
-    return out
 
 
 if __name__ == "__main__":

@@ -95,10 +95,6 @@ class _Columns(NamedTuple):
     log_posterior: float
 
 
-class _Found:
-    """Holds the posterior of the kernel, which its columns keep alive."""
-
-
 class Units(NamedTuple):
     """Units, written as the kernel writes clusters that go elsewhere (`written.cpp`).
 
@@ -334,17 +330,17 @@ class Agglomeration:
             *(address(self._order), byref(pages), told),
         )
         self.in_doubt, self.cut = int(told[2]), told[3]
-        owner, n = _Found(), int(told[0])
-        weakref.finalize(owner, self._kernel.kb_local_free, handle)
+        weakref.finalize(pages, self._kernel.kb_local_free, handle)
+        n = int(told[0])
         return _Columns(
-            binding.lent(pages.clusters, n, owner),
-            binding.lent(pages.lengths, pages.n_slots, owner),
-            binding.lent(pages.members, pages.n_members, owner),
-            binding.lent(pages.particles, n, owner),
-            binding.lent(pages.weights, pages.n_rows, owner),
-            binding.lent(pages.rows, pages.n_rows, owner),
-            binding.lent(pages.cells, pages.n_cells, owner),
-            binding.lent(pages.scores, pages.n_slots, owner),
+            binding.lent(pages.clusters, n, pages),
+            binding.lent(pages.lengths, pages.n_slots, pages),
+            binding.lent(pages.members, pages.n_members, pages),
+            binding.lent(pages.particles, n, pages),
+            binding.lent(pages.weights, pages.n_rows, pages),
+            binding.lent(pages.rows, pages.n_rows, pages),
+            binding.lent(pages.cells, pages.n_cells, pages),
+            binding.lent(pages.scores, pages.n_slots, pages),
             told[1],
         )
 

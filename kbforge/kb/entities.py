@@ -95,19 +95,6 @@ class Corpus:
         return np.array([known[attribute] for attribute in attributes], np.int32)
 
 
-def assemble(
-    fragments: Sequence[Fragment],
-    posterior: Posterior,
-    most_alternatives: int | None = MOST_ALTERNATIVES,
-    calibrated: Mapping[int, float] | FloatArray | None = None,
-    known: Collection[str] = (),
-    corpus: Corpus | None = None,
-) -> Iterator[Entity]:
-    """The entities of `entity_lines`."""
-    lines = entity_lines(fragments, posterior, most_alternatives, calibrated, known, corpus)
-    return entities_of(lines)
-
-
 def entity_lines(
     fragments: Sequence[Fragment],
     posterior: Posterior,
@@ -326,10 +313,7 @@ class EntityColumns:
             *(byref(grouped), byref(said), most, least, begin, end, byref(found))
         )
         weakref.finalize(self, self._kernel.kb_entities_free, self._handle)
-
-        def column(pointer: Any, n: int) -> NDArray[Any]:
-            return np.ctypeslib.as_array(pointer, (n,)) if n else np.zeros(0, np.int32)
-
+        column = binding.lent
         self.member_start, self._cell_start = (
             column(p, found.n + 1) for p in (found.member_start, found.cell_start)
         )

@@ -450,8 +450,11 @@ def floats(pointer: Any, n: int) -> FloatArray:
     return np.ctypeslib.as_array(pointer, (n,)).copy()
 
 
-def lent(pointer: Any, n: int, owner: object) -> NDArray[Any]:
-    """The kernel's numbers at a pointer, shape [n], which the owner keeps where they are."""
+def lent(pointer: Any, n: int, owner: object = None) -> NDArray[Any]:
+    """The kernel's numbers at a pointer, shape [n], not copied.
+
+    They lie there as long as the owner, which the array keeps; without one the caller sees to it.
+    """
     if n == 0:
         return np.zeros(0, np.dtype(pointer._type_))
     numbers = cast(pointer, POINTER(pointer._type_ * n)).contents

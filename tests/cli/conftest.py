@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
-from kbforge.kb.entities import assemble
+from tests.assembled import assemble
 
 FRAGMENTS = [
     Fragment("r1", {"name": ("Ada Lovelace",)}, label="Q1", source="census"),

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
-from kbforge.kb.entities import assemble
 from kbforge.testing.examples import HOSTILE_VALUES
 from kbforge_plugins.exporters.ftm import FtmExporter
 from kbforge_plugins.exporters.records import ParquetExporter
+from tests.assembled import assemble
 from tests.exporters import readers
 from tests.exporters.exporting import exported
 from tests.profile import examples

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
 from kbforge.evaluation.reliability import entity_probabilities, renumbered
 from kbforge.kb.consensus import LOSSES, MOST, consensus, search, similarity
-from kbforge.kb.entities import assemble
+from tests.assembled import assemble
 from tests.profile import examples
 
 LOSS = pytest.mark.parametrize("estimate", ["binder", "vi"])

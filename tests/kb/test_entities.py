@@ -19,11 +19,11 @@ from kbforge.kb import entities as module
 from kbforge.kb.entities import (
     AttributeOrder,
     Corpus,
-    assemble,
     described,
     mean_vector,
     merged_order,
 )
+from tests.assembled import assemble
 from tests.jsonl import write_lines
 from tests.kb.posteriors import plain_fragments, posterior, posteriors, subproblem
 

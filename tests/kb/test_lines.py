@@ -13,7 +13,8 @@ from kbforge.files.columns import FragmentColumns
 from kbforge.files.lines import read_columns
 from kbforge.kb import entities as module
 from kbforge.kb.consensus import consensus
-from kbforge.kb.entities import Corpus, assemble, described, entity_lines, name_of, with_made
+from kbforge.kb.entities import Corpus, described, entity_lines, name_of, with_made
+from tests.assembled import assemble
 from tests.jsonl import write_lines
 from tests.kb import oracle
 from tests.kb.posteriors import packed, plain_fragments, posterior, posteriors, subproblem

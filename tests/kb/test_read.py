@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 
 from kbforge.errors import BadRecord, KBForgeError
-from kbforge.kb.entities import assemble
 from kbforge.kb.read import entity_from_json, read_entities
 from kbforge.testing import examples
+from tests.assembled import assemble
 from tests.kb.posteriors import plain_fragments, posteriors
 
 GOOD = {

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from kbforge.contracts import Alternative, Entity, Fragment, Particle, Posterior, Subproblem
 from kbforge.errors import UsageError
 from kbforge.kb.consensus import consensus, similarity
-from kbforge.kb.entities import assemble
 from kbforge.kb.similarity import Groupings, block_of, leaf_names, similar
+from tests.assembled import assemble
 from tests.kb.test_consensus import drawn, subproblem
 from tests.profile import examples
 

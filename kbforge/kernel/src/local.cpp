@@ -460,8 +460,6 @@ void Local::gather() {
     append(out.weights, found.weights, page.row, rows);
     append(out.cells, found.cells, page.cell, cells);
   }
-  std::vector<Part>().swap(parts_);
-  give_back_memory();
 }
 
 }  // namespace kbforge
@@ -558,8 +556,15 @@ KB_API void kb_rounds_labels(const Rounds* rounds, std::int64_t* labels) {
 KB_API kbforge::Posterior* kb_local_new(Rounds* rounds, std::int32_t particles, double log_floor,
                                         double doubt, std::int64_t most,
                                         const std::int64_t* places, kb_pages* pages, double* told) {
-  kbforge::Local local(*rounds, {particles, log_floor, doubt, most}, places);
-  auto* out = new kbforge::Posterior(std::move(local.out));
+  auto* out = new kbforge::Posterior();
+  {
+    kbforge::Local local(*rounds, {particles, log_floor, doubt, most}, places);
+    *out = std::move(local.out);
+    told[1] = local.log_posterior;
+    told[2] = static_cast<double>(local.in_doubt);
+    told[3] = local.cut;
+  }
+  kbforge::give_back_memory();
   *pages = {out->clusters.data(), out->particles.data(), nullptr,           out->lengths.data(),
             out->members.data(),  out->rows.data(),      out->cells.data(), out->scores.data(),
             out->weights.data(),  0,                     0,                 0,
@@ -569,9 +574,6 @@ KB_API kbforge::Posterior* kb_local_new(Rounds* rounds, std::int32_t particles, 
   pages->n_rows = static_cast<std::int64_t>(out->rows.size());
   pages->n_cells = static_cast<std::int64_t>(out->cells.size());
   told[0] = static_cast<double>(out->clusters.size());
-  told[1] = local.log_posterior;
-  told[2] = static_cast<double>(local.in_doubt);
-  told[3] = local.cut;
   return out;
 }
 
