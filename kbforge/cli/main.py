@@ -8,6 +8,7 @@ broken, and the others work.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import difflib
 import functools
 import os
@@ -244,6 +245,7 @@ def main() -> None:
     number for a signal: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP.
     """
     _occupy_closed_streams()
+    _return_large_memory()
     try:
         with heeded():
             app()
@@ -278,6 +280,19 @@ def _occupy_closed_streams() -> None:
         sys.stdout = _unusable(1, os.O_RDONLY, "w")
     if sys.stderr is None:
         sys.stderr = _unusable(2, os.O_WRONLY, "w")
+
+
+_LARGE_THRESHOLD, _LARGE = -3, 1 << 20  # M_MMAP_THRESHOLD of malloc.h, and bytes
+
+
+def _return_large_memory() -> None:
+    """Have glibc return large arrays to the system as soon as they are freed.
+
+    Otherwise it raises the threshold by itself, and keeps holes that nothing else fits in.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if os.name == "posix" else None
+    if mallopt is not None:
+        mallopt(_LARGE_THRESHOLD, _LARGE)
 
 
 def _unusable(number: int, flags: int, mode: str) -> Any:

@@ -59,8 +59,9 @@ LEAST = -10.0
 MOST_SHARING = 60
 """A key that more units share leads nowhere, unless a unit has no other."""
 TOP = 32  # clusters that one is compared with, if the index does not say
-_AT_ONCE, _TURNS = 1 << 15, 2
-"""Units whose keys are made at a time; and how often, as each time others are kept."""
+_AT_ONCE = 1 << 15  # units whose keys are made at a time
+_A_TURN, _MOST_TURNS = 1 << 19, 4
+"""Units whose keys are kept at a time; with more, keys are made in turns, as each keeps others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +190,11 @@ class Agglomeration:
         self._finalizer = weakref.finalize(self, self._kernel.kb_rounds_free, self.handle)
         firsts = self._firsts()
         self._n_clusters = len(firsts)
-        for turn, begin in product(range(_TURNS), range(0, self._n_clusters, _AT_ONCE)):
+        turns = min(_MOST_TURNS, -(-self._n_clusters // _A_TURN))
+        for turn, begin in product(range(turns), range(0, self._n_clusters, _AT_ONCE)):
             starts, keys = self._keys_of(firsts[begin : begin + _AT_ONCE])
             told = begin, len(starts) - 1, address(starts), address(keys)
-            self._kernel.kb_rounds_keys(self.handle, *told, turn, _TURNS)
+            self._kernel.kb_rounds_keys(self.handle, *told, turn, turns)
         self.scored, self.in_doubt, self._resumed = 0, 0, False
         self.log_posterior, self.cut = -np.inf, 0.0
 

@@ -118,8 +118,11 @@ void Postings::put_together(const std::vector<std::int32_t>& cluster, Crew& crew
 // that no other key leads anywhere look at it.
 Blocks::Blocks(const Postings& postings, std::int64_t most) : n_(postings.units()) {
   std::vector<std::uint8_t> led(n_, 0);
+  blocks_.reserve(postings.keys());
+  sizes_.reserve(postings.keys());
   postings.each([&](const std::int32_t* begin, const std::int32_t* end) {
-    blocks_.push_back({begin, std::min(end, begin + most)});
+    blocks_.push_back(begin);
+    sizes_.push_back(static_cast<std::uint32_t>(std::min<std::int64_t>(end - begin, most)));
     if (end - begin > most) return;
     for (auto one = begin; one != end; ++one) led[*one] = 1;
   });
@@ -140,7 +143,8 @@ void Blocks::count(std::int32_t cluster, std::vector<std::int32_t>& keys,
                    std::vector<Shared>& near) const {
   near.clear();
   for (const std::int32_t* in = in_.begin(cluster); in != in_.end(cluster); ++in) {
-    for (const std::int32_t* one = blocks_[*in].begin; one != blocks_[*in].end; ++one) {
+    const std::int32_t* end = blocks_[*in] + sizes_[*in];
+    for (const std::int32_t* one = blocks_[*in]; one != end; ++one) {
       if (!keys[*one]++) near.push_back({0, *one});
     }
   }

@@ -46,6 +46,11 @@ class Postings {
     }
   }
   std::int64_t units() const { return n_; }
+  std::size_t keys() const {
+    std::size_t n = 0;
+    for (const Part& part : parts_) n += part.sizes.size();
+    return n;
+  }
 
  private:
   // A unit with a key. Keys are told apart by forty bits, eight of them by the part that the holder
@@ -85,10 +90,6 @@ class Blocks {
   Lists<std::int32_t> near(const Blocking& blocking, Crew& crew) const;
 
  private:
-  // Clusters that share a key.
-  struct Block {
-    const std::int32_t *begin, *end;
-  };
   // Another cluster, and how many keys it shares with the one at hand.
   struct Shared {
     std::int32_t keys, cluster;
@@ -101,7 +102,9 @@ class Blocks {
              std::vector<Shared>& near) const;
 
   std::int64_t n_;
-  std::vector<Block> blocks_;
+  // clusters that share a key, by block; not more than `most`
+  std::vector<const std::int32_t*> blocks_;
+  std::vector<std::uint32_t> sizes_;
   Lists<std::int32_t> in_;  // by cluster, the blocks that it looks at
 };
 

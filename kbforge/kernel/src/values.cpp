@@ -51,6 +51,34 @@ std::uint64_t pair_of(std::int32_t u, std::int32_t v) {
 
 }  // namespace
 
+void Characters::add(const std::uint32_t* characters, std::size_t n) {
+  const std::uint32_t largest = n ? *std::max_element(characters, characters + n) : 0;
+  const std::size_t needed = largest < 1u << 8 ? 1 : largest < 1u << 16 ? 2 : 3;
+  if (needed > width_) {
+    std::vector<std::uint8_t> wider(size() * needed, 0);
+    for (std::size_t place = 0; place < size(); ++place) {
+      std::copy_n(&bytes_[place * width_], width_, &wider[place * needed]);
+    }
+    bytes_.swap(wider);
+    width_ = needed;
+  }
+  make_room(bytes_, n * width_);
+  for (std::size_t k = 0; k < n; ++k) {
+    for (std::size_t byte = 0; byte < width_; ++byte) {
+      bytes_.push_back(static_cast<std::uint8_t>(characters[k] >> (8 * byte)));
+    }
+  }
+}
+
+void Characters::copy(std::size_t begin, std::size_t end, std::uint32_t* out) const {
+  const std::uint8_t* byte = bytes_.data() + begin * width_;
+  if (width_ == 1) {
+    std::copy(byte, byte + (end - begin), out);
+    return;
+  }
+  for (; begin < end; ++begin, byte += width_) *out++ = read(byte);
+}
+
 Values::Values(std::int32_t attribute, AttributeRules rules)
     : attribute_(attribute),
       rules_(std::move(rules)),
@@ -63,10 +91,9 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
                  const std::int32_t* features, const double* masses) {
   const std::size_t first_char = chars_.size(), first_feature = features_.size();
   make_room(values_, static_cast<std::size_t>(n));
-  make_room(chars_, static_cast<std::size_t>(char_start[n]));
   make_room(features_, static_cast<std::size_t>(feature_start[n]));
   make_room(shares_, static_cast<std::size_t>(feature_start[n]));
-  chars_.insert(chars_.end(), chars, chars + char_start[n]);
+  chars_.add(chars, static_cast<std::size_t>(char_start[n]));
   features_.insert(features_.end(), features, features + feature_start[n]);
   shares_.resize(features_.size(), 0.0);
   for (std::int64_t k = 0; k < n; ++k) {
@@ -77,8 +104,8 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
     value.char_end = static_cast<std::uint32_t>(first_char + char_start[k + 1]);
     value.feature_start = static_cast<std::uint32_t>(first_feature + feature_start[k]);
     value.feature_end = static_cast<std::uint32_t>(first_feature + feature_start[k + 1]);
-    for (std::uint32_t at = value.char_start; at < value.char_end; ++at) {
-      value.letters |= 1ull << (chars_[at] & 63);
+    for (std::int64_t at = char_start[k]; at < char_start[k + 1]; ++at) {
+      value.letters |= 1ull << (chars[at] & 63);
     }
     value.counted = counted[k] != 0;
     work_out_shares(value, base[k], names + feature_start[k], masses + feature_start[k]);
@@ -102,9 +129,8 @@ double Values::draw(std::int32_t u, std::int32_t v, Draws& draws) const {
 }
 
 bool Values::spelled_before(std::int32_t u, std::int32_t v) const {
-  const auto begin = chars_.begin();
-  return std::lexicographical_compare(begin + values_[u].char_start, begin + values_[u].char_end,
-                                      begin + values_[v].char_start, begin + values_[v].char_end);
+  const std::vector<std::uint32_t> one = spelling(values_[u]), other = spelling(values_[v]);
+  return std::lexicographical_compare(one.begin(), one.end(), other.begin(), other.end());
 }
 
 // Remember c G(u | v) and c G(v | u); what was asked for is written last.
@@ -175,7 +201,16 @@ int Values::slips_between(const Value& u, const Value& v) const {
   }
   // a slip puts in one letter and takes out one at most
   if (__builtin_popcountll(u.letters ^ v.letters) > 2 * kMostSlips) return more;
-  return alignment(&chars_[u.char_start], n, &chars_[v.char_start], m);
+  std::uint32_t one[kLongestCompared], other[kLongestCompared];
+  chars_.copy(u.char_start, u.char_end, one);
+  chars_.copy(v.char_start, v.char_end, other);
+  return alignment(one, n, other, m);
+}
+
+std::vector<std::uint32_t> Values::spelling(const Value& value) const {
+  std::vector<std::uint32_t> out(value.char_end - value.char_start);
+  chars_.copy(value.char_start, value.char_end, out.data());
+  return out;
 }
 
 bool Values::is_letter(std::uint32_t character) const {
@@ -184,7 +219,7 @@ bool Values::is_letter(std::uint32_t character) const {
 
 std::int64_t Values::letters_in(const Value& value) const {
   std::int64_t count = 0;
-  for (std::uint32_t at = value.char_start; at < value.char_end; ++at) count += is_letter(chars_[at]);
+  for (auto at = value.char_start; at < value.char_end; ++at) count += is_letter(chars_.at(at));
   return count;
 }
 
@@ -211,10 +246,7 @@ Values::Slip Values::slip(const Value& observed, const Value& given, int distanc
 // Whether what is new in the observed value is of the alphabet.
 bool Values::writes_the_alphabet(const Value& observed, const Value& given) const {
   if (observed.counted && !rules_.numeric) return true;
-  std::vector<std::uint32_t> seen(chars_.begin() + observed.char_start,
-                                  chars_.begin() + observed.char_end);
-  std::vector<std::uint32_t> meant(chars_.begin() + given.char_start,
-                                   chars_.begin() + given.char_end);
+  std::vector<std::uint32_t> seen = spelling(observed), meant = spelling(given);
   std::sort(seen.begin(), seen.end());
   std::sort(meant.begin(), meant.end());
   std::vector<std::uint32_t> fresh, gone;

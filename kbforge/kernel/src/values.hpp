@@ -40,6 +40,26 @@ class Draws {
   std::vector<double> of_u_, of_v_;
 };
 
+// Characters one after another, each of as few bytes as the largest needs.
+class Characters {
+ public:
+  void add(const std::uint32_t* characters, std::size_t n);
+  std::size_t size() const { return bytes_.size() / width_; }
+  std::uint32_t at(std::size_t place) const { return read(&bytes_[place * width_]); }
+  // Those from `begin` up to `end`.
+  void copy(std::size_t begin, std::size_t end, std::uint32_t* out) const;
+
+ private:
+  std::uint32_t read(const std::uint8_t* byte) const {
+    std::uint32_t character = 0;
+    for (std::size_t k = 0; k < width_; ++k) character |= std::uint32_t{byte[k]} << (8 * k);
+    return character;
+  }
+
+  std::size_t width_ = 1;
+  std::vector<std::uint8_t> bytes_;
+};
+
 class Values {
  public:
   Values(std::int32_t attribute, AttributeRules rules);
@@ -82,6 +102,7 @@ class Values {
   int slips_between(const Value& u, const Value& v) const;
   Slip slip(const Value& observed, const Value& given, int distance) const;
   bool writes_the_alphabet(const Value& observed, const Value& given) const;
+  std::vector<std::uint32_t> spelling(const Value& value) const;
   bool is_letter(std::uint32_t character) const;
   std::int64_t letters_in(const Value& value) const;
 
@@ -89,7 +110,7 @@ class Values {
   AttributeRules rules_;
   double elsewhere_scale_;
   std::vector<Value> values_;
-  std::vector<std::uint32_t> chars_;
+  Characters chars_;
   std::vector<std::int32_t> features_;
   std::vector<double> shares_;  // of each entry of features_, times its weight
   std::size_t room_;            // of the draws asked for lately

@@ -75,9 +75,7 @@ class VocabularyTables:
 
     values: Places
     number: NDArray[np.int32]  # of each value, shape [values]
-    base: FloatArray  # by number, shape [values]
     features: Places
-    mass: FloatArray  # shape [features]
     starts: IntArray  # of titles, of the holders of each feature, shape [features + 1]
     holders: NDArray[np.int32]  # the values that have a word, by feature, each ascending
 
@@ -89,8 +87,9 @@ class VocabularyTables:
 
 def _read_kept(
     kept: LearnedState, titles: bool, whose: str
-) -> tuple[VocabularyTotals, VocabularyTables]:
-    """The totals and tables saved for a vocabulary of this name; a ModelError if damaged."""
+) -> tuple[VocabularyTotals, VocabularyTables, FloatArray, FloatArray]:
+    """The totals and tables saved for a vocabulary of this name, base probabilities by number and
+    masses by feature; a ModelError if damaged."""
     read = KeptReader(kept, whose)
     fields = read.only("observed", "discounted")
     letters = read.array("letters", np.int32, least=0, most=_LAST_LETTER, ascending=True)
@@ -117,7 +116,9 @@ def _read_kept(
             fields.within("observed", 0.0, 2.0**53),
             fields.within("discounted", 0.0, 2.0**53),
         ),
-        VocabularyTables(Places(values), number, base, Places(features), mass, starts, holders),
+        VocabularyTables(Places(values), number, Places(features), starts, holders),
+        base,
+        mass,
     )
 
 
@@ -249,10 +250,10 @@ class Vocabulary:
         """The vocabulary saved in this state; a ModelError, which names it `whose`, if damaged."""
         vocabulary = cls.__new__(cls)
         vocabulary._counts = vocabulary._spelling = np.zeros(0)
-        totals, tables = _read_kept(kept, kind == "title", whose)
+        totals, tables, base, mass = _read_kept(kept, kind == "title", whose)
         vocabulary._rows = FeatureRows(starts_of([]), _NO_NUMBERS, _NO_NUMBERS)
         vocabulary._begin(kind, totals, [""] * totals.values)
-        vocabulary._use(tables)
+        vocabulary._use(tables, base, mass)
         return vocabulary
 
     def dump(self) -> LearnedState:
@@ -266,9 +267,9 @@ class Vocabulary:
                 "letter_counts": np.array([n for _, n in letters], np.int64),
                 "values": tables.values.digests,
                 "number": tables.number,
-                "base": tables.base,
+                "base": np.array(self.base[: totals.values]),
                 "features": tables.features.digests,
-                "mass": tables.mass,
+                "mass": np.array(self.mass[: len(tables.features)]),
                 "starts": tables.starts,
                 "holders": tables.holders,
             },
@@ -309,12 +310,13 @@ class Vocabulary:
         base = seen + self._unseen * self._spelling
         weights = base.repeat(np.diff(rows.starts))
         mass = np.bincount(rows.features, weights, len(features)).astype(np.float64)
-        self._use(VocabularyTables(values, number, base, features, mass, starts, holders))
+        self._use(VocabularyTables(values, number, features, starts, holders), base, mass)
 
-    def _use(self, tables: VocabularyTables) -> None:
+    def _use(self, tables: VocabularyTables, base: FloatArray, mass: FloatArray) -> None:
         self._tables = tables
-        self.base = array("d", tables.base.tobytes())
-        self.mass = array("d", tables.mass.tobytes())
+        self.base, self.mass = array("d"), array("d")
+        self.base.frombytes(base.view(np.uint8).data)
+        self.mass.frombytes(mass.view(np.uint8).data)
         if self.kind == "title":
             self.titles = Titles(self.base, self._digits, self._holding)
 
