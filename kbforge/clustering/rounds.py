@@ -60,7 +60,7 @@ MOST_SHARING = 60
 """A key that more units share leads nowhere, unless a unit has no other."""
 TOP = 32  # clusters that one is compared with, if the index does not say
 _AT_ONCE = 1 << 15  # units whose keys are made at a time
-_A_TURN, _MOST_TURNS = 1 << 19, 4
+_A_TURN, _MOST_TURNS = 1 << 19, 8
 """Units whose keys are kept at a time; with more, keys are made in turns, as each keeps others."""
 
 

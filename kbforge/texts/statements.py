@@ -130,8 +130,10 @@ class JoinedStatements(StatedColumns):
             if place == len(texts):
                 texts.append(tuple(str(texts[one]) for one in of))
             joined[k] = place
-        attribute = said.attribute[begins]
-        return cls(said.attributes, starts_of(new)[starts], attribute, joined, texts, sizes)
+        attribute = said.attribute
+        if len(begins) < n:
+            starts, attribute = starts_of(new)[starts], attribute[begins]
+        return cls(said.attributes, starts, attribute, joined, texts, sizes)
 
     def values_of(self, number: int) -> tuple[str, ...]:
         """The texts of a value."""
@@ -211,9 +213,8 @@ class StatedValues(StatedColumns):
             values.append(texts)
             begin += len(texts)
         numbered = np.concatenate([np.zeros(0, np.int32), *parts])
-        return StatedValues(
-            self.attributes, self.starts, self.attribute, numbered[self.value], values
-        )
+        value = self.value if not read_otherwise(kinds) else numbered[self.value]
+        return StatedValues(self.attributes, self.starts, self.attribute, value, values)
 
     def first_of_content(self) -> NDArray[np.bool_]:
         """Which fragments are the first with their content, shape [fragments]."""

@@ -39,7 +39,7 @@ class SparkBatch(Batch):
         self,
         master: str = "local[*]",
         folder: str | None = None,
-        few: int = 1_000_000,
+        few: int = 20_000_000,
         particles: int = 100,
         floor: float | None = None,
         doubt: float = 5.0,

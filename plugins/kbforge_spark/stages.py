@@ -74,14 +74,15 @@ class Stages:
 
     def pairs(self, units: DataFrame) -> DataFrame:
         """Pairs of units to compare: those that share most keys, as `blocks.cpp` finds them."""
-        held = units.select("unit", F.explode("keys").alias("key")).distinct()
-        often = held.groupBy("key").agg(F.count("*").alias("n")).where("n > 1")
-        held = self._kept(held.join(often, "key"), "held")
+        held = units.select("unit", F.explode(F.array_distinct("keys")).alias("key"))
         most = self._blocking.most
-        few = _blocks(held.where(F.col("n") <= most))
-        looks = few.select(F.explode("members").alias("unit"), "members")
+        many = held.groupBy("key").agg(F.count("*").alias("n")).where(F.col("n") > most)
+        many = self._kept(many.select("key"), "many")
+        few = _blocks(held.join(many, "key", "left_anti")).where(F.size("members") > 1)
+        looks = self._kept(few.select("members"), "few")
+        looks = looks.select(F.explode("members").alias("unit"), "members")
         # of a key that many have the first ones are a block, for units with no other key
-        many = held.where(F.col("n") > most).select("key", "unit")
+        many = held.join(many, "key")
         turn = F.row_number().over(Window.partitionBy("key").orderBy("unit"))
         first = _blocks(many.withColumn("turn", turn).where(F.col("turn") <= most))
         alone = many.join(looks.select("unit").distinct(), "unit", "left_anti")

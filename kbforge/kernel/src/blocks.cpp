@@ -10,7 +10,7 @@ namespace kbforge {
 
 namespace {
 
-constexpr std::int64_t kUnitsAtOnce = 1 << 12, kClustersAtOnce = 1 << 11;
+constexpr std::int64_t kUnitsAtOnce = 1 << 12, kClustersAtOnce = 1 << 17;
 
 std::int64_t chunks_of(std::int64_t n, std::int64_t at_once) { return (n + at_once - 1) / at_once; }
 
@@ -81,11 +81,10 @@ void Postings::gather(Crew& crew) {
       held += end - begin;
     });
     Part& out = parts_[part];
-    out.sizes.reserve(keys);
-    out.clusters.reserve(held);
+    out.reserve(keys + held);
     each([&](auto begin, auto end) {
-      out.sizes.push_back(static_cast<std::uint32_t>(end - begin));
-      for (; begin != end; ++begin) out.clusters.push_back(begin->unit);
+      out.push_back(static_cast<std::int32_t>(end - begin));
+      for (; begin != end; ++begin) out.push_back(begin->unit);
     });
   });
   std::vector<Added>().swap(added_);
@@ -96,55 +95,52 @@ void Postings::put_together(const std::vector<std::int32_t>& cluster, Crew& crew
   if (!added_.empty()) gather(crew);
   crew.share(parts_.size(), 1, [&](std::size_t, std::size_t number) {
     Part& part = parts_[number];
-    auto begin = part.clusters.begin(), to = begin;
-    std::size_t keys = 0;
-    for (const std::uint32_t size : part.sizes) {
-      const auto end = begin + size;
+    auto to = part.begin();
+    for (auto size = part.begin(); size != part.end();) {
+      const auto begin = size + 1, end = begin + *size;
       std::transform(begin, end, begin, [&](std::int32_t one) { return cluster[one]; });
       std::sort(begin, end);
       const auto last = std::unique(begin, end);
       if (last - begin > 1) {
-        part.sizes[keys++] = static_cast<std::uint32_t>(last - begin);
+        *to++ = static_cast<std::int32_t>(last - begin);
         to = std::move(begin, last, to);
       }
-      begin = end;
+      size = end;
     }
-    part.sizes.resize(keys);
-    part.clusters.erase(to, part.clusters.end());
+    part.erase(to, part.end());
   });
 }
 
 // Holders of a key that few have are a block. Of one that many have the first are, and only clusters
 // that no other key leads anywhere look at it.
-Blocks::Blocks(const Postings& postings, std::int64_t most) : n_(postings.units()) {
-  std::vector<std::uint8_t> led(n_, 0);
-  blocks_.reserve(postings.keys());
-  sizes_.reserve(postings.keys());
+Blocks::Blocks(const Postings& postings, std::int64_t most)
+    : postings_(postings), most_(most), led_(postings.units(), 0) {
   postings.each([&](const std::int32_t* begin, const std::int32_t* end) {
-    blocks_.push_back(begin);
-    sizes_.push_back(static_cast<std::uint32_t>(std::min<std::int64_t>(end - begin, most)));
     if (end - begin > most) return;
-    for (auto one = begin; one != end; ++one) led[*one] = 1;
+    for (auto one = begin; one != end; ++one) led_[*one] = 1;
   });
-  in_ = Lists<std::int32_t>(n_, [&](const auto& put) {
-    std::int32_t block = 0;
-    postings.each([&](const std::int32_t* begin, const std::int32_t* end) {
-      const bool open = end - begin <= most;
-      for (auto one = begin; one != end; ++one) {
-        if (open || !led[*one]) put(*one, block);
+}
+
+// By cluster, from `begin` up to `end`, where the blocks that it looks at lie.
+Lists<const std::int32_t*> Blocks::looked_at(std::int32_t begin, std::int32_t end) const {
+  return Lists<const std::int32_t*>(end - begin, [&](const auto& put) {
+    postings_.each([&](const std::int32_t* first, const std::int32_t* last) {
+      const bool open = last - first <= most_;
+      for (auto one = std::lower_bound(first, last, begin); one != last && *one < end; ++one) {
+        if (open || !led_[*one]) put(*one - begin, first);
       }
-      ++block;
     });
   });
 }
 
-// Leave in `near` the clusters that share keys with one; `keys` is 0 for every cluster, and is again.
-void Blocks::count(std::int32_t cluster, std::vector<std::int32_t>& keys,
-                   std::vector<Shared>& near) const {
+// Leave in `near` the clusters that share blocks with one; `keys` is 0 for every cluster, and is
+// again.
+void Blocks::count(const std::int32_t* const* block, const std::int32_t* const* end,
+                   std::int32_t cluster, Counts& keys, std::vector<Shared>& near) const {
   near.clear();
-  for (const std::int32_t* in = in_.begin(cluster); in != in_.end(cluster); ++in) {
-    const std::int32_t* end = blocks_[*in] + sizes_[*in];
-    for (const std::int32_t* one = blocks_[*in]; one != end; ++one) {
+  for (; block != end; ++block) {
+    const std::int32_t* stop = *block + std::min<std::int64_t>((*block)[-1], most_);
+    for (const std::int32_t* one = *block; one != stop; ++one) {
       if (!keys[*one]++) near.push_back({0, *one});
     }
   }
@@ -155,16 +151,21 @@ void Blocks::count(std::int32_t cluster, std::vector<std::int32_t>& keys,
 }
 
 Lists<std::int32_t> Blocks::near(const Blocking& blocking, Crew& crew) const {
-  const std::int64_t chunks = chunks_of(n_, kClustersAtOnce);
+  const std::int64_t n = postings_.units();
+  // the lists of those at once take memory, and each time all postings are read
+  const std::int64_t at_once = std::min<std::int64_t>(kClustersAtOnce, n / (4 * crew.workers()) + 1);
+  const std::int64_t chunks = chunks_of(n, at_once);
   std::vector<std::vector<std::int32_t>> found(chunks);  // how many of each cluster, and these
-  std::vector<std::vector<std::int32_t>> keys(crew.workers());
+  std::vector<Counts> keys(crew.workers());
   crew.share(chunks, 1, [&](std::size_t worker, std::size_t chunk) {
-    keys[worker].resize(n_);
+    keys[worker].resize(n);
     std::vector<Shared> near;
     std::vector<std::int32_t> out;
-    const std::int64_t end = std::min<std::int64_t>(n_, (chunk + 1) * kClustersAtOnce);
-    for (auto x = static_cast<std::int32_t>(chunk * kClustersAtOnce); x < end; ++x) {
-      count(x, keys[worker], near);
+    const auto first = static_cast<std::int32_t>(chunk * at_once);
+    const auto last = static_cast<std::int32_t>(std::min<std::int64_t>(n, first + at_once));
+    const Lists<const std::int32_t*> blocks = looked_at(first, last);
+    for (std::int32_t x = first; x < last; ++x) {
+      count(blocks.begin(x - first), blocks.end(x - first), x, keys[worker], near);
       std::int32_t most = 0;
       for (const Shared& one : near) most = std::max(most, one.keys);
       const std::int32_t least = std::max(1, std::min(blocking.shared, most));
@@ -179,7 +180,7 @@ Lists<std::int32_t> Blocks::near(const Blocking& blocking, Crew& crew) const {
     }
     found[chunk].assign(out.begin(), out.end());
   });
-  return Lists<std::int32_t>(n_, [&](const auto& put) {
+  return Lists<std::int32_t>(n, [&](const auto& put) {
     std::int32_t x = 0;
     for (const auto& some : found) {
       for (auto at = some.begin(); at != some.end(); ++x) {

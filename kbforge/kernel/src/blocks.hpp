@@ -38,19 +38,14 @@ class Postings {
   template <typename Task>
   void each(const Task& task) const {
     for (const Part& part : parts_) {
-      const std::int32_t* begin = part.clusters.data();
-      for (const std::uint32_t size : part.sizes) {
-        task(begin, begin + size);
-        begin += size;
+      for (const std::int32_t* size = part.data(); size != part.data() + part.size();) {
+        const std::int32_t *begin = size + 1, *end = begin + *size;
+        task(begin, end);
+        size = end;
       }
     }
   }
   std::int64_t units() const { return n_; }
-  std::size_t keys() const {
-    std::size_t n = 0;
-    for (const Part& part : parts_) n += part.sizes.size();
-    return n;
-  }
 
  private:
   // A unit with a key. Keys are told apart by forty bits, eight of them by the part that the holder
@@ -67,10 +62,7 @@ class Postings {
     std::vector<Holder> holders;
     std::vector<std::int64_t> begins;
   };
-  struct Part {
-    std::vector<std::int32_t> clusters;  // key after key
-    std::vector<std::uint32_t> sizes;
-  };
+  using Part = std::vector<std::int32_t>;  // of each key how many clusters have it, and these
   static constexpr std::size_t kParts = 256;
 
   void gather(Crew& crew);
@@ -97,15 +89,15 @@ class Blocks {
       return keys != other.keys ? keys > other.keys : cluster < other.cluster;
     }
   };
+  using Counts = std::vector<std::int32_t>;
 
-  void count(std::int32_t cluster, std::vector<std::int32_t>& keys,
-             std::vector<Shared>& near) const;
+  Lists<const std::int32_t*> looked_at(std::int32_t begin, std::int32_t end) const;
+  void count(const std::int32_t* const* block, const std::int32_t* const* end, std::int32_t cluster,
+             Counts& keys, std::vector<Shared>& near) const;
 
-  std::int64_t n_;
-  // clusters that share a key, by block; not more than `most`
-  std::vector<const std::int32_t*> blocks_;
-  std::vector<std::uint32_t> sizes_;
-  Lists<std::int32_t> in_;  // by cluster, the blocks that it looks at
+  const Postings& postings_;
+  const std::int64_t most_;
+  std::vector<std::uint8_t> led_;  // by cluster, whether a key that few have leads it anywhere
 };
 
 }  // namespace kbforge

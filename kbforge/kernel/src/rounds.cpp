@@ -107,7 +107,6 @@ Rounds::Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
   for (std::size_t unit = 0; unit < n; ++unit) into_[unit] = static_cast<std::int32_t>(unit);
   best_.assign(n, kNone);
   best_gain_.assign(n, 0);
-  edges_.resize(n);
   mark_.assign(n, 0);
   for (std::size_t unit = 0; unit < n; ++unit) {
     log_posterior_ += log_cluster_[size_[unit]] + score_[unit];
@@ -259,6 +258,7 @@ void Rounds::score(std::size_t worker, std::int32_t cluster,
 
 std::int64_t Rounds::score_all(Lists<std::int32_t> near_of) {
   const std::int64_t units = n_units();
+  edges_.resize(units);
   std::vector<std::vector<Before::Pair>> found((units + kAtOnce - 1) / kAtOnce);
   std::vector<std::int64_t> scored(crew_.workers(), 0);
   crew_.share(found.size(), 1, [&](std::size_t worker, std::size_t chunk) {
@@ -475,6 +475,7 @@ bool Rounds::possible(const Before& before) const {
 
 bool Rounds::resume(const Before& before) {
   if (bound() || !merges_.empty() || !compared_.empty() || !possible(before)) return false;
+  edges_.resize(n_units());
   for (std::int64_t k = 0; k < before.n_merges; ++k) {
     const Merge& merge = before.merges[k];
     const std::int64_t other = merge.slot;

@@ -95,7 +95,10 @@ class Rounds {
   const Batch& fragments() const { return fragments_; }
   const Table& table() const { return table_; }
   Crew& crew() { return crew_; }
-  const std::vector<Edge>& edges(std::int32_t cluster) const { return edges_[cluster]; }
+  const std::vector<Edge>& edges(std::int32_t cluster) const {
+    static const std::vector<Edge> kNoEdges;
+    return edges_.empty() ? kNoEdges : edges_[cluster];
+  }
   const std::vector<Merge>& merges() const { return merges_; }
   const std::vector<Rival>& rivals() const { return rivals_; }
   // Pairs of units that were compared.
@@ -147,7 +150,7 @@ class Rounds {
   double log_posterior_ = 0.0;
   std::vector<Marks> marks_, unit_marks_;  // none, if nothing is kept apart
   std::vector<std::vector<std::int32_t>> apart_;  // by component, ascending
-  std::vector<std::vector<Edge>> edges_;          // by cluster, ascending
+  std::vector<std::vector<Edge>> edges_;          // by cluster, ascending; none: not yet compared
   std::vector<Merge> merges_;
   std::vector<Rival> rivals_;
   std::vector<std::pair<std::int32_t, std::int32_t>> compared_;
