@@ -188,7 +188,7 @@ class Agglomeration:
             *(len(prior), address(prior), LEAST, doubt.nats, workers()),
         )
         self._finalizer = weakref.finalize(self, self._kernel.kb_rounds_free, self.handle)
-        firsts = self._firsts()
+        firsts = self._firsts().astype(np.int32)
         self._n_clusters = len(firsts)
         turns = min(_MOST_TURNS, -(-self._n_clusters // _A_TURN))
         for turn, begin in product(range(turns), range(0, self._n_clusters, _AT_ONCE)):
@@ -203,7 +203,7 @@ class Agglomeration:
         firsts = np.empty(len(self._order), np.int64)
         return firsts[: self._kernel.kb_rounds_units(self.handle, address(firsts))]
 
-    def _keys_of(self, places: IntArray) -> tuple[IntArray, IntArray]:
+    def _keys_of(self, places: IntArray | NDArray[np.int32]) -> tuple[IntArray, IntArray]:
         taken = Taken(self._fragments.fragments, self._order[places])
         return keys_of(self._index, taken)
 

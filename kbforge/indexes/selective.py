@@ -157,7 +157,8 @@ _MOST_BITS = 20
 """Of the ends of digests, by which common features are told from rare ones."""
 
 
-_Told: TypeAlias = WeakKeyDictionary[StatedValues, tuple[CompiledKeys, StatedValues]]
+_Told: TypeAlias = WeakKeyDictionary[StatedValues, tuple[CompiledKeys, NDArray[np.int32]]]
+"""By values, what composes keys, and its number of each."""
 
 
 class Selective(HashedIndex):
@@ -301,15 +302,16 @@ class Selective(HashedIndex):
         said = StatedValues.of(taken.fragments)
         names = [a for a in sorted(said.attributes) if not self.attributes or a in self.attributes]
         if said not in self._told:
-            read = said.read({name: self._kinds.get(name, "text") for name in names})
+            kinds = {name: self._kinds.get(name, "text") for name in names}
+            read, number = said.values_read(kinds)
             made = CompiledKeys(kernel_library(), self._keys_of_said, _MOST_KEYS)
-            for attribute, values in zip(read.attributes, read.values, strict=True):
+            for attribute, values in zip(said.attributes, read, strict=True):
                 for begin in range(0, len(values), _AT_ONCE):
                     made.tell(self._keys_of_values(attribute, values[begin : begin + _AT_ONCE]))
-            self._told[said] = made, read
-        made, read = self._told[said]
-        starts, places = read.ranked(names, taken.places)
-        return made, NumberedValues(starts, read.value[places])
+            self._told[said] = made, number
+        made, number = self._told[said]
+        starts, places = said.ranked(names, taken.places)
+        return made, NumberedValues(starts, number[said.value[places]])
 
     def _keys_of_said(self, attribute: str, said: Sequence[tuple[str, ...]]) -> ValueKeys:
         kind = self._kinds.get(attribute, "text")

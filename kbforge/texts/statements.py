@@ -202,6 +202,13 @@ class StatedValues(StatedColumns):
 
     def read(self, kinds: Mapping[str, Kind]) -> StatedValues:
         """The same, read as of these kinds; other attributes say nothing."""
+        values, number = self.values_read(kinds)
+        value = self.value if not read_otherwise(kinds) else number[self.value]
+        return StatedValues(self.attributes, self.starts, self.attribute, value, values)
+
+    def values_read(self, kinds: Mapping[str, Kind]) -> tuple[list[list[str]], NDArray[np.int32]]:
+        """The values of each attribute, read as of these kinds, and the number of each value
+        there."""
         values, parts, begin = [], [], 0
         for attribute, of in zip(self.attributes, self.values, strict=True):
             kind, texts, numbers = kinds.get(attribute, "nothing"), of, np.arange(len(of))
@@ -212,9 +219,7 @@ class StatedValues(StatedColumns):
             parts.append((begin + numbers).astype(np.int32))
             values.append(texts)
             begin += len(texts)
-        numbered = np.concatenate([np.zeros(0, np.int32), *parts])
-        value = self.value if not read_otherwise(kinds) else numbered[self.value]
-        return StatedValues(self.attributes, self.starts, self.attribute, value, values)
+        return values, np.concatenate([np.zeros(0, np.int32), *parts])
 
     def first_of_content(self) -> NDArray[np.bool_]:
         """Which fragments are the first with their content, shape [fragments]."""

@@ -205,7 +205,7 @@ void Local::compare() {
       if (one == other || part != part_of(final_[y])) return;
       put(part, Pair{std::min(one, other), std::max(one, other)});
     };
-    for (const Pair& pair : rounds_.compared()) add(pair.first, pair.second);
+    rounds_.compared().each(add);
     for (const Merge& merge : rounds_.merges()) add(merge.slot, merge.into);
     for (const Rival& rival : rounds_.rivals()) add(rival.one, rival.other);
     for (std::int32_t x = 0; x < static_cast<std::int32_t>(final_.size()); ++x) {

@@ -105,9 +105,6 @@ Rounds::Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
   const auto n = static_cast<std::size_t>(n_units());
   into_.resize(n);
   for (std::size_t unit = 0; unit < n; ++unit) into_[unit] = static_cast<std::int32_t>(unit);
-  best_.assign(n, kNone);
-  best_gain_.assign(n, 0);
-  mark_.assign(n, 0);
   for (std::size_t unit = 0; unit < n; ++unit) {
     log_posterior_ += log_cluster_[size_[unit]] + score_[unit];
   }
@@ -258,7 +255,7 @@ void Rounds::score(std::size_t worker, std::int32_t cluster,
 
 std::int64_t Rounds::score_all(Lists<std::int32_t> near_of) {
   const std::int64_t units = n_units();
-  edges_.resize(units);
+  make_room_for_edges();
   std::vector<std::vector<Before::Pair>> found((units + kAtOnce - 1) / kAtOnce);
   std::vector<std::int64_t> scored(crew_.workers(), 0);
   crew_.share(found.size(), 1, [&](std::size_t worker, std::size_t chunk) {
@@ -299,14 +296,28 @@ std::int64_t Rounds::score_all(Lists<std::int32_t> near_of) {
   return all;
 }
 
+// While keys are made, memory is scarce.
+void Rounds::make_room_for_edges() {
+  const auto n = static_cast<std::size_t>(n_units());
+  edges_.resize(n);
+  best_.resize(n, kNone);
+  best_gain_.resize(n, 0);
+  mark_.resize(n, kAsBefore);
+}
+
 void Rounds::add_edges(std::vector<std::vector<Before::Pair>>& found) {
-  std::size_t n = compared_.size();
+  std::size_t n_first = 0, n_pairs = 0;
   std::vector<std::int32_t> more(n_units(), 0);
   for (const auto& some : found) {
-    n += some.size();
-    for (const auto& pair : some) ++more[pair.one], ++more[pair.other];
+    n_pairs += some.size();
+    std::int32_t last = kNone;
+    for (const auto& pair : some) {
+      n_first += pair.one != last;
+      last = pair.one;
+      ++more[pair.one], ++more[pair.other];
+    }
   }
-  compared_.reserve(n);
+  compared_.make_room(n_first, n_pairs);
   for (std::int32_t x = 0; x < n_units(); ++x) {
     if (more[x]) edges_[x].reserve(edges_[x].size() + more[x]);
   }
@@ -314,7 +325,7 @@ void Rounds::add_edges(std::vector<std::vector<Before::Pair>>& found) {
     for (const auto& pair : some) {
       edges_[pair.one].push_back({pair.other, pair.gain});
       edges_[pair.other].push_back({pair.one, pair.gain});
-      compared_.emplace_back(pair.one, pair.other);
+      compared_.add(pair.one, pair.other);
       mark_[pair.one] = mark_[pair.other] = kNextTo;
     }
     std::vector<Before::Pair>().swap(some);
@@ -475,7 +486,7 @@ bool Rounds::possible(const Before& before) const {
 
 bool Rounds::resume(const Before& before) {
   if (bound() || !merges_.empty() || !compared_.empty() || !possible(before)) return false;
-  edges_.resize(n_units());
+  make_room_for_edges();
   for (std::int64_t k = 0; k < before.n_merges; ++k) {
     const Merge& merge = before.merges[k];
     const std::int64_t other = merge.slot;
@@ -485,7 +496,8 @@ bool Rounds::resume(const Before& before) {
   }
   merges_.assign(before.merges, before.merges + before.n_merges);
   rivals_.assign(before.rivals, before.rivals + before.n_rivals);
-  compared_.assign(before.compared, before.compared + before.n_compared);
+  std::for_each(before.compared, before.compared + before.n_compared,
+                [this](const auto& pair) { compared_.add(pair.first, pair.second); });
   for (std::int64_t k = 0; k < before.n_edges; ++k) {
     const auto& edge = before.edges[k];
     edges_[edge.one].push_back({edge.other, edge.gain});

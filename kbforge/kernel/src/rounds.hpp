@@ -55,6 +55,38 @@ struct Before {
   const std::pair<std::int32_t, std::int32_t>* compared;
 };
 
+// Pairs in the order in which they come, many of one unit after another: each such unit is written
+// once, as -1 less its number, before the others of its pairs.
+class ComparedPairs {
+ public:
+  // So many more pairs of so many units, one after another.
+  void make_room(std::size_t units, std::size_t pairs) {
+    written_.reserve(written_.size() + units + pairs);
+  }
+  void add(std::int32_t one, std::int32_t other) {
+    if (one != last_) written_.push_back(-1 - one);
+    written_.push_back(other);
+    last_ = one;
+  }
+  bool empty() const { return written_.empty(); }
+  // task(one, other) of each.
+  template <typename Task>
+  void each(const Task& task) const {
+    std::int32_t one = kNone;
+    for (const std::int32_t number : written_) {
+      if (number < 0) {
+        one = -1 - number;
+      } else {
+        task(one, number);
+      }
+    }
+  }
+
+ private:
+  std::int32_t last_ = kNone;
+  std::vector<std::int32_t> written_;
+};
+
 class Rounds {
  public:
   // A table with nothing in it yet, and what each fragment states. `log_cluster`: log alpha and what
@@ -102,7 +134,7 @@ class Rounds {
   const std::vector<Merge>& merges() const { return merges_; }
   const std::vector<Rival>& rivals() const { return rivals_; }
   // Pairs of units that were compared.
-  const std::vector<std::pair<std::int32_t, std::int32_t>>& compared() const { return compared_; }
+  const ComparedPairs& compared() const { return compared_; }
   const Marks& marks(std::int32_t unit) const { return unit_marks_[unit]; }
   std::int32_t size(std::int32_t cluster) const { return size_[cluster]; }
   // Of the present clusters, unnormalised, nats.
@@ -122,6 +154,7 @@ class Rounds {
   void note_marks(const kb_apart& apart);
   bool possible(const Before& before) const;
   std::int64_t score_all(Lists<std::int32_t> near_of);
+  void make_room_for_edges();
   // Pairs that are kept; there is no edge of any of them.
   void add_edges(std::vector<std::vector<Before::Pair>>& found);
   void score(std::size_t worker, std::int32_t cluster, const std::vector<std::int64_t>& others,
@@ -153,7 +186,7 @@ class Rounds {
   std::vector<std::vector<Edge>> edges_;          // by cluster, ascending; none: not yet compared
   std::vector<Merge> merges_;
   std::vector<Rival> rivals_;
-  std::vector<std::pair<std::int32_t, std::int32_t>> compared_;
+  ComparedPairs compared_;
   std::vector<std::int32_t> waiting_;  // clusters whose best partner may have changed
   std::vector<std::uint8_t> mark_;
 };

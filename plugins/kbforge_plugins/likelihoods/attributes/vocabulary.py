@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum
@@ -200,6 +200,48 @@ class FeatureRows(NamedTuple):
     features: NDArray[np.int32]  # its number
 
 
+class NumberedTexts:
+    """Texts by number: the first ones as bytes, which take a quarter of the memory.
+
+    Args:
+        first: these, or how many there are that are not known yet: "".
+
+    """
+
+    def __init__(self, first: Sequence[str] | int) -> None:
+        known = [] if isinstance(first, int) else first
+        encoded = [text.encode("utf-8", "surrogatepass") for text in known]
+        kind = np.uint32 if sum(map(len, encoded)) < 1 << 32 else np.int64
+        self._starts = starts_of(list(map(len, encoded))).astype(kind)
+        self._content = b"".join(encoded)
+        self._others: dict[int, str] = {}
+        self._n = first if isinstance(first, int) else len(first)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def __getitem__(self, number: int) -> str:
+        found = self._others.get(number)
+        if found is not None or number >= len(self._starts) - 1:
+            return found or ""
+        content = self._content[self._starts[number] : self._starts[number + 1]]
+        return content.decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(self._n))
+
+    def first(self) -> NumberedTexts:
+        """The first ones alone."""
+        out = NumberedTexts(len(self._starts) - 1)
+        out._starts, out._content = self._starts, self._content
+        return out
+
+    def add(self, number: int, text: str) -> None:
+        """A text that was not known, or the next one."""
+        self._others[number] = text
+        self._n = max(self._n, number + 1)
+
+
 class Vocabulary:
     """The values of one attribute, by number: the counted ones, ascending, then others by first
     use.
@@ -208,7 +250,7 @@ class Vocabulary:
     vocabulary, "" stands for counted values that were not used yet.
     """
 
-    values: list[str]
+    values: NumberedTexts
     base: array[float]  # probability by number
     mass: array[float]  # by feature, base probability of all counted values that have it
     titles: Titles | None  # the counted values by their words
@@ -219,7 +261,7 @@ class Vocabulary:
     def __init__(self, kind: Kind, counts: Mapping[str, float]) -> None:
         values = sorted(counts)
         self._counts = np.fromiter(map(counts.__getitem__, values), np.float64, len(values))
-        self._begin(kind, _totals(_letters_of(values), self._counts), values)
+        self._begin(kind, _totals(_letters_of(values), self._counts), NumberedTexts(values))
         self._spelling = self._spelled(values)
         found = features_of_each(kind, values, self._beginnings)
         features, numbers = numbered(found.digests)
@@ -235,7 +277,7 @@ class Vocabulary:
         vocabulary, n, tables = type(self).__new__(type(self)), self._n_counted, self._tables
         assert len(counts) == n
         vocabulary._counts = counts
-        vocabulary._begin(self.kind, _totals(self._totals.letters, counts), self.values[:n])
+        vocabulary._begin(self.kind, _totals(self._totals.letters, counts), self.values.first())
         # letters are counted by value, so that spellings stay as probable
         vocabulary._spelling, vocabulary._rows = self._spelling, self._rows
         vocabulary._features = {u: of for u, of in self._features.items() if u < n}
@@ -252,7 +294,7 @@ class Vocabulary:
         vocabulary._counts = vocabulary._spelling = np.zeros(0)
         totals, tables, base, mass = _read_kept(kept, kind == "title", whose)
         vocabulary._rows = FeatureRows(starts_of([]), _NO_NUMBERS, _NO_NUMBERS)
-        vocabulary._begin(kind, totals, [""] * totals.values)
+        vocabulary._begin(kind, totals, NumberedTexts(totals.values))
         vocabulary._use(tables, base, mass)
         return vocabulary
 
@@ -275,7 +317,7 @@ class Vocabulary:
             },
         )
 
-    def _begin(self, kind: Kind, totals: VocabularyTotals, values: list[str]) -> None:
+    def _begin(self, kind: Kind, totals: VocabularyTotals, values: NumberedTexts) -> None:
         self.kind, self._totals, self.values = kind, totals, values
         self.titles = None
         self._number: dict[str, int] = {}  # of values that are not counted
@@ -357,12 +399,12 @@ class Vocabulary:
             value = values[k]
             number = self._number.setdefault(value, len(self.values))
             if number == len(self.values):
-                self.values.append(value)
+                self.values.add(number, value)
                 self.base.append((1 - _DISCOUNT) / (self._totals.observed + 1))
             out[k] = number
         if not len(self._counts):
             for number, value in zip(out.tolist(), values, strict=True):
-                self.values[number] = value
+                self.values.add(number, value)
         return np.asarray(out, dtype=np.int64)
 
     def counted(self, number: int) -> bool:
