@@ -435,6 +435,7 @@ void Rounds::merge(const std::vector<std::pair<std::int32_t, std::int32_t>>& pai
     margins[k] = note_rivals(pairs[k], before[k], rivals[k]);
   });
   for (std::size_t k = 0; k < n; ++k) {
+    make_room(merges_, 1);
     merges_.push_back({pairs[k].second, pairs[k].first, margins[k]});
     rivals_.insert(rivals_.end(), rivals[k].begin(), rivals[k].end());
     waiting_.push_back(pairs[k].first);

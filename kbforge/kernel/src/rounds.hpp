@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -132,7 +133,7 @@ class Rounds {
     return edges_.empty() ? kNoEdges : edges_[cluster];
   }
   const std::vector<Merge>& merges() const { return merges_; }
-  const std::vector<Rival>& rivals() const { return rivals_; }
+  const std::deque<Rival>& rivals() const { return rivals_; }
   // Pairs of units that were compared.
   const ComparedPairs& compared() const { return compared_; }
   const Marks& marks(std::int32_t unit) const { return unit_marks_[unit]; }
@@ -185,7 +186,7 @@ class Rounds {
   std::vector<std::vector<std::int32_t>> apart_;  // by component, ascending
   std::vector<std::vector<Edge>> edges_;          // by cluster, ascending; none: not yet compared
   std::vector<Merge> merges_;
-  std::vector<Rival> rivals_;
+  std::deque<Rival> rivals_;  // grows without being copied
   ComparedPairs compared_;
   std::vector<std::int32_t> waiting_;  // clusters whose best partner may have changed
   std::vector<std::uint8_t> mark_;
