@@ -203,7 +203,8 @@ class StatedValues(StatedColumns):
     def read(self, kinds: Mapping[str, Kind]) -> StatedValues:
         """The same, read as of these kinds; other attributes say nothing."""
         values, number = self.values_read(kinds)
-        value = self.value if not read_otherwise(kinds) else number[self.value]
+        same = np.array_equal(number, np.arange(len(number)))
+        value = self.value if same else number[self.value]
         return StatedValues(self.attributes, self.starts, self.attribute, value, values)
 
     def values_read(self, kinds: Mapping[str, Kind]) -> tuple[list[list[str]], NDArray[np.int32]]:
