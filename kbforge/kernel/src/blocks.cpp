@@ -108,6 +108,7 @@ void Postings::put_together(const std::vector<std::int32_t>& cluster, Crew& crew
       size = end;
     }
     part.erase(to, part.end());
+    part.shrink_to_fit();
   });
 }
 

@@ -206,6 +206,8 @@ class Attributes(AttributeModel):
         model, given = AttributeModel, self._given
         fitted = fit_unlabelled(fragments, said, vocabularies, self.index, model, given)
         self.default_alpha = fitted.alpha
+        for vocabulary in fitted.vocabularies.values():
+            vocabulary.settle()
         self._use(fitted.vocabularies, fitted.rates)
         return (
             f"attributes: rates are learned from {fitted.sample:,} of the "

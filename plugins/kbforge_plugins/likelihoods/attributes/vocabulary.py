@@ -196,7 +196,7 @@ class FeatureRows(NamedTuple):
     """The features of several values, end to end."""
 
     starts: IntArray  # where those of each value begin, shape [values + 1]
-    names: NDArray[np.int32]  # index of each one's name
+    names: NDArray[np.int32 | np.int8]  # index of each one's name
     features: NDArray[np.int32]  # its number
 
 
@@ -265,7 +265,7 @@ class Vocabulary:
         self._spelling = self._spelled(values)
         found = features_of_each(kind, values, self._beginnings)
         features, numbers = numbered(found.digests)
-        self._rows = FeatureRows(found.starts, found.names, numbers)
+        self._rows = FeatureRows(found.starts, found.names.astype(np.int8), numbers)
         del found
         digests = digests_of(values)
         order = np.argsort(digests, kind="stable")
@@ -286,6 +286,10 @@ class Vocabulary:
         if vocabulary.titles is not None and self.titles is not None:
             vocabulary.titles.holders = self.titles.holders
         return vocabulary
+
+    def settle(self) -> None:
+        """Free what only `recounted` needs."""
+        self._spelling = np.zeros(0)
 
     @classmethod
     def load(cls, kind: Kind, kept: LearnedState, whose: str) -> Self:
@@ -418,7 +422,8 @@ class Vocabulary:
         if known.all():
             places, _ = spread(rows.starts, of)
             sizes = np.diff(rows.starts)[of]
-            return FeatureRows(starts_of(sizes), rows.names[places], rows.features[places])
+            names = rows.names[places].astype(np.int32)
+            return FeatureRows(starts_of(sizes), names, rows.features[places])
         others = np.flatnonzero(~known)
         found = features_of_each(
             self.kind, [self.values[numbers[k]] for k in others.tolist()], self._beginnings
