@@ -291,6 +291,7 @@ std::int64_t Rounds::score_all(Lists<std::int32_t> near_of) {
     std::sort(edges.begin(), edges.end(),
               [](const Edge& a, const Edge& b) { return a.to < b.to; });
   });
+  give_back_memory();
   std::int64_t all = 0;
   for (std::int64_t some : scored) all += some;
   return all;
