@@ -204,26 +204,31 @@ class NumberedTexts:
     """Texts by number: the first ones as bytes, which take a quarter of the memory.
 
     Args:
-        first: these, or how many there are that are not known yet: "".
+        starts: where each of these begins, shape [texts + 1].
+        content: these, in UTF-8.
 
     """
 
-    def __init__(self, first: Sequence[str] | int) -> None:
-        known = [] if isinstance(first, int) else first
-        encoded = [text.encode("utf-8", "surrogatepass") for text in known]
-        kind = np.uint32 if sum(map(len, encoded)) < 1 << 32 else np.int64
-        self._starts = starts_of(list(map(len, encoded))).astype(kind)
-        self._content = b"".join(encoded)
+    def __init__(self, starts: NDArray[np.int64 | np.uint32], content: bytes) -> None:
+        self._starts, self._content = starts, content
         self._others: dict[int, str] = {}
-        self._n = first if isinstance(first, int) else len(first)
+        self._n = len(starts) - 1
+
+    @classmethod
+    def of(cls, first: Sequence[str]) -> NumberedTexts:
+        """These texts."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in first]
+        starts = starts_of(list(map(len, encoded)))
+        kind = np.uint32 if starts[-1] < 1 << 32 else np.int64
+        return cls(starts.astype(kind), b"".join(encoded))
 
     def __len__(self) -> int:
         return self._n
 
     def __getitem__(self, number: int) -> str:
         found = self._others.get(number)
-        if found is not None or number >= len(self._starts) - 1:
-            return found or ""
+        if found is not None:
+            return found
         content = self._content[self._starts[number] : self._starts[number + 1]]
         return content.decode("utf-8", "surrogatepass")
 
@@ -232,9 +237,7 @@ class NumberedTexts:
 
     def first(self) -> NumberedTexts:
         """The first ones alone."""
-        out = NumberedTexts(len(self._starts) - 1)
-        out._starts, out._content = self._starts, self._content
-        return out
+        return NumberedTexts(self._starts, self._content)
 
     def add(self, number: int, text: str) -> None:
         """A text that was not known, or the next one."""
@@ -261,7 +264,7 @@ class Vocabulary:
     def __init__(self, kind: Kind, counts: Mapping[str, float]) -> None:
         values = sorted(counts)
         self._counts = np.fromiter(map(counts.__getitem__, values), np.float64, len(values))
-        self._begin(kind, _totals(_letters_of(values), self._counts), NumberedTexts(values))
+        self._begin(kind, _totals(_letters_of(values), self._counts), NumberedTexts.of(values))
         self._spelling = self._spelled(values)
         found = features_of_each(kind, values, self._beginnings)
         features, numbers = numbered(found.digests)
@@ -298,7 +301,8 @@ class Vocabulary:
         vocabulary._counts = vocabulary._spelling = np.zeros(0)
         totals, tables, base, mass = _read_kept(kept, kind == "title", whose)
         vocabulary._rows = FeatureRows(starts_of([]), _NO_NUMBERS, _NO_NUMBERS)
-        vocabulary._begin(kind, totals, NumberedTexts(totals.values))
+        unknown = NumberedTexts(np.zeros(totals.values + 1, np.uint32), b"")
+        vocabulary._begin(kind, totals, unknown)
         vocabulary._use(tables, base, mass)
         return vocabulary
 
