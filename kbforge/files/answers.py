@@ -2,9 +2,10 @@
 
     {"a": "row-3", "b": "row-17", "same": true,
      "asked": {"number": 1, "how": "informative", "joined": 0.41, "share": 0.02},
-     "fragments_sha256": "..."}
+     "fragments_sha256": "...", "by": "llm.py"}
 
-`same` is null if the person does not know. `asked` records why the pair was asked about:
+`same` is null if it is unknown. `by` names the program that answered; without it a person did.
+`asked` records why the pair was asked about:
 
 | field | meaning |
 |---|---|
@@ -16,12 +17,19 @@ entity drawn at random |
 
 Each answer is a line, on disk before the next question. Two answers about one pair both count as
 evidence; if answers contradict each other, a clustering honours the later one.
+
+**Errors.** An answerer's rate of wrong answers has a Beta prior: narrow for a person, wide for a
+program. A person's answers test a program's answers about the same pairs, and of two contradictory
+answers by one answerer, one is wrong. Agreement between programs is no test, since they may share
+their errors. A person's answers are decisions; a program's are only if it is wrong at most at the
+rate `MOST_WRONG`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import FileIO
@@ -42,7 +50,16 @@ AUDIT = "audit"
 HOW = (INFORMATIVE, AUDIT)
 """The reasons for asking about a pair."""
 
+_OF_A_PERSON = (2.0, 38.0)
+_OF_A_PROGRAM = (1.0, 4.0)
+"""The Beta prior of an answerer's errors: as if so many answers had been wrong, and right."""
+PERSON_RIGHT = 0.95
+"""The probability that a person's answer is right, before any contradiction."""
+MOST_WRONG = 0.1
+"""A program that is wrong more often makes no decisions."""
+
 _SHA256_DIGITS = 64
+_LONGEST_NAME = 200
 _PACKED = (b"\x1f", b"(")  # how gzip and zstd begin, and no JSON does
 
 
@@ -58,17 +75,26 @@ class QuestionDetails:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A person's answer about a pair of fragments."""
+    """An answer about a pair of fragments."""
 
     a: str
     b: str
     same: bool | None  # None: the person does not know
     asked: QuestionDetails
     fragments_sha256: str  # the fingerprint that `kbforge.fit.alpha` makes
+    by: str | None = None  # the program; None: a person
+
+    @property
+    def pair(self) -> frozenset[str]:
+        """The ids."""
+        return frozenset((self.a, self.b))
 
     def to_line(self) -> bytes:
         """The JSON line, newline included."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE)
+        fields = asdict(self)
+        if self.by is None:
+            del fields["by"]
+        return orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def read_answers(path: str) -> list[Answer]:
@@ -90,6 +116,26 @@ class NumberedAnswer:
     second: int
     same: bool | None
     audit: bool
+    right: float = PERSON_RIGHT  # probability that it is
+
+
+def error_rates(answers: Sequence[Answer]) -> dict[str | None, float]:
+    """The expected rate of wrong answers by answerer (None: a person), in (0, 1)."""
+    said = Counter((one.by, one.pair, one.same) for one in answers if one.same is not None)
+    wrong, tested = Counter[str | None](), Counter[str | None]()
+    for (by, pair, same), count in said.items():
+        contradicted = min(count, said[by, pair, not same]) / 2  # each side of it counts half
+        wrong[by] += contradicted
+        tested[by] += 2 * contradicted
+        verdict = said[None, pair, same] - said[None, pair, not same]
+        if by is not None and verdict:
+            wrong[by] += count * (verdict < 0)
+            tested[by] += count
+    rates = dict[str | None, float]()
+    for by in (None, *dict.fromkeys(one.by for one in answers)):
+        a, b = _OF_A_PERSON if by is None else _OF_A_PROGRAM
+        rates[by] = (a + wrong[by]) / (a + b + tested[by])
+    return rates
 
 
 def placed(
@@ -105,18 +151,27 @@ def placed(
                     f"{quoted(called(path), 400)}: expected answers about these fragments, got one "
                     f'about "{quoted(name)}", which is not among them; kbforge review asks again'
                 )
+    wrong = error_rates(answers)
     return [
-        NumberedAnswer(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT)
+        NumberedAnswer(
+            *(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT),
+            right=1 - wrong[answer.by],
+        )
         for answer in answers
     ]
 
 
 def decided(answers: Sequence[Answer]) -> list[Decision]:
-    """The answers as named decisions, without unknown ones."""
+    """The answers as named decisions, a person's last, since later ones hold.
+
+    Unknown answers make none, nor do those of programs that are wrong too often.
+    """
+    wrong = error_rates(answers)
+    numbered = sorted(enumerate(answers, 1), key=lambda one: one[1].by is None)
     return [
         Decision(answer.same, answer.a, answer.b, f"answer {number}")
-        for number, answer in enumerate(answers, 1)
-        if answer.same is not None
+        for number, answer in numbered
+        if answer.same is not None and (answer.by is None or wrong[answer.by] <= MOST_WRONG)
     ]
 
 
@@ -214,14 +269,23 @@ def _end_last_line(file: FileIO) -> None:
 def _answer(value: Any, where: str) -> Answer:
     if not isinstance(value, dict):
         raise BadRecord(where, "an object with a, b and same", quoted(value, 40))
-    record = record_of(value, where).only("a", "b", "same", "asked", "fragments_sha256")
+    record = record_of(value, where).only("a", "b", "same", "asked", "fragments_sha256", "by")
     a, b = (_id(record, key) for key in ("a", "b"))
     if a == b:
         raise record.wrong("b", "another id than a", f'"{quoted(b)}" again')
     sha256 = record.get("fragments_sha256", str)
     if len(sha256) != _SHA256_DIGITS:
         raise record.wrong("fragments_sha256", f"{_SHA256_DIGITS} hexadecimal digits", sha256)
-    return Answer(a, b, same_of(record), _asked(record.table("asked")), sha256)
+    by = name_of(record) if "by" in record else None
+    return Answer(a, b, same_of(record), _asked(record.table("asked")), sha256, by)
+
+
+def name_of(record: Record) -> str:
+    """The field `by`: the name of a program."""
+    name: str = record.get("by", str, "the name of a program")
+    if not 0 < len(name) <= _LONGEST_NAME:
+        raise record.wrong("by", f"a name of 1 to {_LONGEST_NAME} characters", f"{len(name):,}")
+    return name
 
 
 def same_of(record: Record) -> bool | None:

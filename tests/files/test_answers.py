@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from kbforge.files.answers import (
     AnswerFile,
     NumberedAnswer,
     QuestionDetails,
+    decided,
+    error_rates,
     placed,
     read_answers,
 )
@@ -23,8 +26,8 @@ ASKED = {"number": 1, "how": "informative", "joined": 0.5, "share": 0.25}
 GOOD: dict[str, Any] = {"a": "x", "b": "y", "same": True, "asked": ASKED, "fragments_sha256": SHA}
 
 
-def answer(b: str, same: bool | None = True) -> Answer:
-    return Answer("x", b, same, QuestionDetails(1, "audit", 0.5, 0.25), SHA)
+def answer(b: str, same: bool | None = True, by: str | None = None) -> Answer:
+    return Answer("x", b, same, QuestionDetails(1, "audit", 0.5, 0.25), SHA, by)
 
 
 def written(path: Path, **changed: Any) -> str:
@@ -34,7 +37,7 @@ def written(path: Path, **changed: Any) -> str:
 
 def test_what_is_written_is_read(tmp_path):
     path = str(tmp_path / "a.jsonl")
-    given = [answer("y"), answer("é\n", False), answer("z", None)]
+    given = [answer("y"), answer("é\n", False), answer("z", None), answer("w", by="llm.py")]
     with AnswerFile(path) as file:
         for one in given:
             file.append(one)
@@ -96,7 +99,10 @@ def test_a_packed_file_cannot_grow(tmp_path):
         ({"a": ""}, "a: expected the id of a fragment, got an empty string"),
         ({"b": "x"}, 'b: expected another id than a, got "x" again'),
         ({"b": None}, "b: expected the id of a fragment, got nothing"),
-        ({"extra": 1}, "extra: expected one of a, b, same, asked, fragments_sha256"),
+        ({"by": None}, "by: expected the name of a program, got nothing"),
+        ({"by": ""}, "by: expected a name of 1 to 200 characters, got 0"),
+        ({"by": "x" * 201}, "by: expected a name of 1 to 200 characters, got 201"),
+        ({"extra": 1}, "extra: expected one of a, b, same, asked, fragments_sha256, by"),
         ({"fragments_sha256": "abc"}, "fragments_sha256: expected 64 hexadecimal digits, got abc"),
         ({"asked": {**ASKED, "how": "x"}}, "asked.how: expected one of informative, audit, got x"),
         ({"asked": {**ASKED, "joined": 2}}, "asked.joined: expected a number from 0 to 1, got 2"),
@@ -137,3 +143,36 @@ def test_answers_are_placed_by_id():
         'a.jsonl: expected answers about these fragments, got one about "gone", which is not among '
         "them; kbforge review asks again"
     )
+
+
+def test_a_person_is_trusted_and_a_program_only_when_it_agrees_with_a_person():
+    names = [f"y{k}" for k in range(16)]
+    mine = [answer(name, k % 2 == 0) for k, name in enumerate(names)]
+    good = [replace(one, by="good") for one in mine]
+    bad = [replace(one, by="bad", same=not one.same) for one in mine[:8]] + [
+        replace(one, by="bad") for one in mine[8:]
+    ]
+    new = [answer("z", by="new")]
+    said = [*mine, *good, *bad, *new]
+    rates = error_rates(said)
+    assert rates == {None: 0.05, "good": 1 / 21, "bad": 9 / 21, "new": 0.2}
+    fragments = [Fragment(name, {"name": (name,)}) for name in ("x", "z", *names)]
+    assert [one.right for one in placed(said, fragments, "a.jsonl")] == (
+        [0.95] * 16 + [1 - 1 / 21] * 16 + [1 - 9 / 21] * 16 + [0.8]
+    )
+    decisions = [one.name for one in decided(said)]
+    assert decisions == [f"answer {k}" for k in (*range(17, 33), *range(1, 17))]
+
+
+def test_programs_that_agree_with_each_other_prove_nothing():
+    said = [answer(f"y{k}", by=by) for k in range(50) for by in ("one", "other", "one")]
+    assert error_rates(said) == {None: 0.05, "one": 0.2, "other": 0.2}
+    assert decided(said) == []
+
+
+def test_who_contradicts_themselves_is_wrong_once():
+    twice = [answer("y"), answer("y", False), answer("z", None), answer("y", False)]
+    assert error_rates(twice) == {None: 3 / 42}
+    assert error_rates([replace(one, by="p") for one in twice]) == {None: 0.05, "p": 2 / 7}
+    tied = [*twice[:2], answer("y", by="p")]  # a person who says both tests nobody
+    assert error_rates(tied) == {None: 3 / 42, "p": 0.2}
