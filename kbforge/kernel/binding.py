@@ -396,6 +396,10 @@ _PROTOTYPES: dict[str, Prototype] = {
     ),
     "kb_rows_evidence": (None, (*3 * (c_void_p,), c_int64, *2 * (c_void_p,))),
     "kb_column_bins": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
+    "kb_differences_describe": (
+        None,
+        (*3 * (c_void_p,), c_int64, c_void_p, c_int32, c_void_p),
+    ),
     "kb_bags_cosines": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
     "kb_bags_tidy": (None, (c_int64, *2 * (c_void_p,))),
     "kb_bags_sums": (None, (c_int64, *5 * (c_void_p,))),
