@@ -154,6 +154,10 @@ class LikelihoodError(KBForgeError):
     """A likelihood that returned NaN, or that gives a fragment no finite assignment."""
 
 
+class AnswererError(KBForgeError):
+    """A program that answers questions ended, or did not answer as docs/answerers.md says."""
+
+
 def escaped(text: str) -> str:
     """`text` on one line, without terminal control sequences."""
     if text.isprintable():

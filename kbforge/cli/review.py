@@ -1,10 +1,12 @@
-"""`kbforge review`: asks a person which pairs of fragments are the same entity."""
+"""`kbforge review`: asks a person or a program which pairs of fragments are the same entity."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
@@ -13,6 +15,7 @@ from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import (
+    AnswererError,
     BadRecord,
     ContradictionError,
     LikelihoodError,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from kbforge.files.answers import AnswerFile
     from kbforge.fit.questions import PairQuestion
     from kbforge.fit.review import Evidence, FileReview, Q, Review
+    from kbforge.jobs.answering import Answerer
 
 app = typer.Typer(add_completion=False)
 
@@ -38,6 +42,7 @@ _PACKED = (".gz", ".zst")
 _OF_A_FILE = ("output", "id_column", "likelihood", "seed", "limit", "settings")
 _QUESTIONS_OF_A_FILE = 12
 _QUESTIONS_OF_A_STORE = 20
+_QUESTIONS_TO_A_PROGRAM = 100
 
 
 @app.command()
@@ -60,8 +65,15 @@ def review(
             "--count",
             "Maximum number of questions.",
             min=1,
-            show_default=f"{_QUESTIONS_OF_A_FILE}; {_QUESTIONS_OF_A_STORE} for a store",
+            show_default=f"{_QUESTIONS_OF_A_FILE}; {_QUESTIONS_OF_A_STORE} for a store; "
+            f"{_QUESTIONS_TO_A_PROGRAM} to a program",
         ),
+    ] = None,
+    answerer: Annotated[
+        str | None, option("--answerer", "Ask this program, by lines.", metavar="COMMAND")
+    ] = None,
+    seconds: Annotated[
+        float | None, option("--seconds", "Ask the program no longer than this.", min=0.001)
     ] = None,
     id_column: options.IdColumn = None,
     likelihood: Annotated[
@@ -92,6 +104,11 @@ def review(
     or {"quit": true}. An answer that contradicts decisions is not kept, and a line {"refused": why}
     explains it.
 
+    With --answerer, a program answers, such as a script that asks a language model. It gets each
+    question as a line of JSON and answers with one (docs/answerers.md). Pairs that a person has
+    answered come first: the program's other answers weigh by how often it agreed, and bind only if
+    it is wrong at a rate of at most 10 %.
+
     Examples:
 
         kbforge review fragments.jsonl
@@ -101,20 +118,32 @@ def review(
         kbforge review fragments.jsonl --count 30 --json < said.jsonl
 
         kbforge review kb.sqlite --count 50
+
+        kbforge review fragments.jsonl --answerer "python ask_model.py" --seconds 600
     """
+    from kbforge.jobs.answering import answering
     from kbforge.store.database import is_store
 
-    by_line = as_json or not (sys.stdin.isatty() and sys.stdout.isatty())
-    if not is_store(path):
-        _review_file(context, path, output, count or _QUESTIONS_OF_A_FILE, by_line)
-        return
-    if (named := options.first_given(context, _OF_A_FILE)) is not None:
+    if answerer is None and seconds is not None:
+        raise UsageError("--seconds is for a program; --answerer names it")
+    stores = is_store(path)
+    if stores and (named := options.first_given(context, _OF_A_FILE)) is not None:
         raise UsageError(f"{named} is for a file of fragments, and {quoted(path, 400)} is a store")
-    _review_store(path, count or _QUESTIONS_OF_A_STORE, by_line)
+    usual = _QUESTIONS_OF_A_STORE if stores else _QUESTIONS_OF_A_FILE
+    by_line = as_json or not (answerer or (sys.stdin.isatty() and sys.stdout.isatty()))
+    with ExitStack() as stack:
+        ask: Ask = partial(by_lines if by_line else at_terminal, count=count or usual)
+        if answerer is not None:
+            program = stack.enter_context(answering(answerer, seconds))
+            ask = partial(by_program, program, count=count or _QUESTIONS_TO_A_PROGRAM)
+        if stores:
+            _review_store(path, ask, by_line)
+        else:
+            _review_file(context, path, output, ask, by_line)
 
 
 def _review_file(
-    context: typer.Context, fragments: str, output: str, count: int, by_line: bool
+    context: typer.Context, fragments: str, output: str, ask: Ask, by_line: bool
 ) -> None:
     from kbforge.files.answers import AnswerFile
     from kbforge.files.io import require_apart, require_writable
@@ -136,16 +165,17 @@ def _review_file(
         with console.working("looking for questions"):
             review = FileReview(read, choices, file)
         try:
-            if by_line:
-                by_lines(review, count)
-                console.print_json({"summary": review.changed().to_json()})
-            else:
-                at_terminal(review, count, side_by_side)
-                _say(review, file, fragments)
-        except KeyboardInterrupt:
-            kept = counted(len(file.answers), "answer")
-            console.note(f"\n{interrupts.sentence()}: {quoted(output, 400)} holds {kept}")
+            ask(review, side_by_side)
+        except (KeyboardInterrupt, AnswererError) as end:
+            kept = f"{quoted(output, 400)} holds {counted(len(file.answers), 'answer')}"
+            if isinstance(end, AnswererError):
+                raise AnswererError(f"{end}; {kept}") from None
+            console.note(f"\n{interrupts.sentence()}: {kept}")
             raise typer.Exit(interrupts.exit_code()) from None
+        if by_line:
+            console.print_json({"summary": review.changed().to_json()})
+        else:
+            _say(review, file, fragments)
 
 
 def _say(review: FileReview, file: AnswerFile, fragments: str) -> None:
@@ -159,27 +189,28 @@ def _say(review: FileReview, file: AnswerFile, fragments: str) -> None:
     console.note(f"{kept}; {command} uses them")
 
 
-def _review_store(store: str, count: int, by_line: bool) -> None:
+def _review_store(store: str, ask: Ask, by_line: bool) -> None:
     from kbforge.jobs.decide import reviewed
 
-    interrupted = False
+    interrupted, broken = False, None
     with ExitStack() as stack:
         with console.working("looking for questions"):
             review = stack.enter_context(reviewed(store))
         try:
-            if by_line:
-                by_lines(review, count)
-            else:
-                at_terminal(review, count, show_evidence)
+            ask(review, show_evidence)
             if review.question() is None:
                 console.note("no questions are left")
         except KeyboardInterrupt:
             interrupted = True
+        except AnswererError as error:
+            broken = error
         done = review.done()
+    made = counted(len(done.told["decisions"]), "decision")
+    if broken is not None:
+        raise AnswererError(f"{broken}; the answers before are kept, {made}")
     if by_line and not interrupted:
         console.print_json({"summary": done.summary()})
         return
-    made = counted(len(done.told["decisions"]), "decision")
     what = f"{interrupts.sentence()}, {made}" if interrupted else made
     console.print_done(done, store, what, as_json=False)
     if interrupted:
@@ -190,6 +221,9 @@ def _review_store(store: str, count: int, by_line: bool) -> None:
 
 Reply: TypeAlias = bool | Literal["undo", "quit"] | None
 """Whether the two are one entity (None if unknown), or a command."""
+
+Ask: TypeAlias = "Callable[[Review[Any], Callable[[Evidence[Any]], RenderableType]], None]"
+"""Asks the questions of a review; the function shows one at a terminal."""
 
 _KEYS: dict[str, Reply] = {
     "y": True,
@@ -209,7 +243,7 @@ _SHOWN_CHARACTERS = 60
 
 
 def at_terminal(
-    review: Review[Q], count: int, show: Callable[[Evidence[Q]], RenderableType]
+    review: Review[Q], show: Callable[[Evidence[Q]], RenderableType], count: int
 ) -> None:
     """Show at most `count` pairs of fragments, and read the answers that the user types."""
     done = 0
@@ -226,7 +260,7 @@ def at_terminal(
             console.note(f"not kept: {error}")
 
 
-def by_lines(review: Review[Q], count: int) -> None:
+def by_lines(review: Review[Q], _: object, count: int) -> None:
     """Write each question as a JSON line, and read each answer as one.
 
     An answer that contradicts others is not kept, and a line explains why.
@@ -246,6 +280,25 @@ def by_lines(review: Review[Q], count: int) -> None:
             done = _apply(review, question, said, done)
         except (ContradictionError, LikelihoodError) as error:
             console.print_json({"refused": str(error)})
+
+
+def by_program(program: Answerer, review: Review[Q], _: object, count: int) -> None:
+    """Ask a program at most `count` questions, and say how reliable it is."""
+    from kbforge.files.answers import MOST_WRONG, error_rates
+
+    asked = chain(review.checks(program.name), iter(review.question, None))
+    with console.working(f"{program.name} answers"):
+        for evidence in islice(asked, count):
+            said = program.ask(evidence.first.fragment, evidence.second.fragment)
+            if said is None:
+                break
+            # a signal must not lose half of an answer
+            with interrupts.deferred():
+                review.answer(evidence, *said)
+    for by, wrong in error_rates(review.answers).items():
+        if by is not None:
+            binds = "" if wrong <= MOST_WRONG else "; its answers count, and bind nothing"
+            console.note(f"{quoted(by, 400)} is wrong at a rate of about {percent(wrong)}{binds}")
 
 
 def _apply(review: Review[Q], question: Evidence[Q], said: Reply, done: int) -> int:

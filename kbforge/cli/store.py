@@ -318,11 +318,12 @@ def decide(
 
 
 def _list_decisions(store: str, as_json: bool) -> None:
+    from kbforge.jobs.decide import deciders
     from kbforge.store.database import Database
     from kbforge.store.store import Store
 
     with Database(store) as database:
-        decisions = Store(database).decisions()
+        decisions, by = Store(database).decisions(), deciders(Store(database))
     if as_json:
         rows = [
             {
@@ -332,6 +333,7 @@ def _list_decisions(store: str, as_json: bool) -> None:
                 "b": one.second,
                 "run": one.run,
                 "undone": one.undone,
+                "by": by.get(one.number),
             }
             for one in decisions
         ]
@@ -339,7 +341,7 @@ def _list_decisions(store: str, as_json: bool) -> None:
     elif not decisions:
         console.note("the store has no decisions")
     else:
-        columns = ("decision", "says", "fragment", "fragment", "run", "undone in run")
+        columns = ("decision", "says", "fragment", "fragment", "run", "undone in run", "by")
         shown = [
             (
                 str(one.number),
@@ -348,6 +350,7 @@ def _list_decisions(store: str, as_json: bool) -> None:
                 quoted(one.second, 400),
                 str(one.run),
                 "" if one.undone is None else str(one.undone),
+                quoted(by.get(one.number, "a person"), 400),
             )
             for one in decisions
         ]

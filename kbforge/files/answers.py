@@ -11,7 +11,7 @@
 |---|---|
 | number | of the question, from 1 |
 | how | "informative": one of the most informative pairs; "audit": the pair most likely wrong in an
-entity drawn at random |
+entity drawn at random; "test": a person had answered, and a program is tested |
 | joined | weight of the groupings that join the two, before any answer, in [0, 1] |
 | share | of the pairs that some grouping joins and that were equally informative, in (0, 1] |
 
@@ -29,12 +29,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import FileIO
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -47,7 +47,8 @@ from kbforge.files.records import Record
 
 INFORMATIVE = "informative"
 AUDIT = "audit"
-HOW = (INFORMATIVE, AUDIT)
+TEST = "test"
+HOW = (INFORMATIVE, AUDIT, TEST)
 """The reasons for asking about a pair."""
 
 _OF_A_PERSON = (2.0, 38.0)
@@ -57,9 +58,10 @@ PERSON_RIGHT = 0.95
 """The probability that a person's answer is right, before any contradiction."""
 MOST_WRONG = 0.1
 """A program that is wrong more often makes no decisions."""
+MOST_TESTS = 20
+"""Of a person's answers that test a program."""
 
 _SHA256_DIGITS = 64
-_LONGEST_NAME = 200
 _PACKED = (b"\x1f", b"(")  # how gzip and zstd begin, and no JSON does
 
 
@@ -85,9 +87,9 @@ class Answer:
     by: str | None = None  # the program; None: a person
 
     @property
-    def pair(self) -> frozenset[str]:
-        """The ids."""
-        return frozenset((self.a, self.b))
+    def said(self) -> Said:
+        """The answer alone."""
+        return Said(self.by, self.a, self.b, self.same)
 
     def to_line(self) -> bytes:
         """The JSON line, newline included."""
@@ -119,11 +121,31 @@ class NumberedAnswer:
     right: float = PERSON_RIGHT  # probability that it is
 
 
-def error_rates(answers: Sequence[Answer]) -> dict[str | None, float]:
+class Said(NamedTuple):
+    """Who (None: a person) said about two ids that they are the same; None if unknown."""
+
+    by: str | None
+    a: str
+    b: str
+    same: bool | None
+
+    @property
+    def pair(self) -> frozenset[str]:
+        """The ids."""
+        return frozenset((self.a, self.b))
+
+    def is_of(self, program: str) -> bool:
+        """Whether the program gave it, or a member of its crowd."""
+        return self.by is not None and (self.by == program or self.by.startswith(f"{program}:"))
+
+
+def error_rates(answers: Iterable[Said]) -> dict[str | None, float]:
     """The expected rate of wrong answers by answerer (None: a person), in (0, 1)."""
-    said = Counter((one.by, one.pair, one.same) for one in answers if one.same is not None)
-    wrong, tested = Counter[str | None](), Counter[str | None]()
+    said = Counter((one.by, one.pair, one.same) for one in answers)
+    wrong, tested = defaultdict[str | None, float](float), defaultdict[str | None, float](float)
     for (by, pair, same), count in said.items():
+        if same is None:
+            continue
         contradicted = min(count, said[by, pair, not same]) / 2  # each side of it counts half
         wrong[by] += contradicted
         tested[by] += 2 * contradicted
@@ -132,10 +154,18 @@ def error_rates(answers: Sequence[Answer]) -> dict[str | None, float]:
             wrong[by] += count * (verdict < 0)
             tested[by] += count
     rates = dict[str | None, float]()
-    for by in (None, *dict.fromkeys(one.by for one in answers)):
+    for by in {None, *(by for by, _, _ in said)}:
         a, b = _OF_A_PERSON if by is None else _OF_A_PROGRAM
         rates[by] = (a + wrong[by]) / (a + b + tested[by])
     return rates
+
+
+def checks_for(program: str, answers: Sequence[Said]) -> list[Said]:
+    """A person's answers about pairs that a program has not answered: the first `MOST_TESTS`."""
+    mine = {one.pair for one in answers if one.is_of(program)}
+    told = {one.pair: one for one in answers if one.by is None and one.same is not None}
+    left = max(MOST_TESTS - len(mine & told.keys()), 0)
+    return [one for pair, one in told.items() if pair not in mine][:left]
 
 
 def placed(
@@ -151,7 +181,7 @@ def placed(
                     f"{quoted(called(path), 400)}: expected answers about these fragments, got one "
                     f'about "{quoted(name)}", which is not among them; kbforge review asks again'
                 )
-    wrong = error_rates(answers)
+    wrong = error_rates(answer.said for answer in answers)
     return [
         NumberedAnswer(
             *(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT),
@@ -166,7 +196,7 @@ def decided(answers: Sequence[Answer]) -> list[Decision]:
 
     Unknown answers make none, nor do those of programs that are wrong too often.
     """
-    wrong = error_rates(answers)
+    wrong = error_rates(answer.said for answer in answers)
     numbered = sorted(enumerate(answers, 1), key=lambda one: one[1].by is None)
     return [
         Decision(answer.same, answer.a, answer.b, f"answer {number}")
@@ -280,11 +310,11 @@ def _answer(value: Any, where: str) -> Answer:
     return Answer(a, b, same_of(record), _asked(record.table("asked")), sha256, by)
 
 
-def name_of(record: Record) -> str:
-    """The field `by`: the name of a program."""
-    name: str = record.get("by", str, "the name of a program")
-    if not 0 < len(name) <= _LONGEST_NAME:
-        raise record.wrong("by", f"a name of 1 to {_LONGEST_NAME} characters", f"{len(name):,}")
+def name_of(record: Record, longest: int = 200) -> str:
+    """The field `by`: who answered."""
+    name: str = record.get("by", str, "a name")
+    if not 0 < len(name) <= longest:
+        raise record.wrong("by", f"a name of 1 to {longest} characters", f"{len(name):,}")
     return name
 
 

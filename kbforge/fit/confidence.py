@@ -98,7 +98,7 @@ from scipy.special import expit, logit
 from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.evaluation.reliability import BoolArray, Claims, ReportedPairs
-from kbforge.files.answers import NumberedAnswer
+from kbforge.files.answers import MOST_WRONG, NumberedAnswer
 from kbforge.files.records import Option, Record, parse_toml, read_table, toml_value
 from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairModel, Prediction
 from kbforge.fit.features import (
@@ -407,11 +407,11 @@ class AuditedConfidence:
         answers: Sequence[NumberedAnswer],
         fragments: Sequence[Fragment],
     ) -> AuditedConfidence:
-        """The map with the audits among some answers, by numbers of the fragments."""
+        """The map with the audits among reliable answers, by numbers of the fragments."""
         audits = (
             (fragments[answer.first].id, fragments[answer.second].id, answer.same)
             for answer in answers
-            if answer.audit and answer.same is not None
+            if answer.audit and answer.same is not None and answer.right >= 1 - MOST_WRONG
         )
         return cls(reading, tuple(audits))
 

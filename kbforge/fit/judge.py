@@ -322,7 +322,7 @@ class Judgement:
         for answer in self.answers:
             if answer.first in place and answer.second in place:
                 pair = replace(answer, first=place[answer.first], second=place[answer.second])
-                queue.add(pair, answer.same)
+                queue.add(pair, answer.same, 1 - answer.right)
         return queue
 
     @cached_property

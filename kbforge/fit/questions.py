@@ -7,10 +7,10 @@ between candidate groupings of a sample, a `PosteriorQueue` corrects the groupin
 
     f(v) = w_0 + sum over k of w_k v_k
 
-where w has a Gaussian prior. People err: an answer "same" has probability
-e + (1 - 2 e) sigmoid(f). The posterior of w is approximated by a Gaussian at its mode (Laplace),
-found by Fisher scoring with halved steps (McCullagh and Nelder 1989, 2.5; the link is that of
-Pregibon's contaminated binomial, 1982).
+where w has a Gaussian prior. People and programs err: an answer "same" has probability
+e + (1 - 2 e) sigmoid(f), where e is the rate of its answerer. The posterior of w is approximated by
+a Gaussian at its mode (Laplace), found by Fisher scoring with halved steps (McCullagh and Nelder
+1989, 2.5; the link is that of Pregibon's contaminated binomial, 1982).
 
 **Groupings.** Candidates vote on each pair: v_k is 1 if candidate k joins it, else 0. A pair that
 no candidate joins is probably not one entity, and a pair that all join probably is; in between,
@@ -99,6 +99,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,10 +108,12 @@ from scipy.special import expit, ndtr, xlog1py, xlogy
 
 from kbforge.contracts import Cluster, FloatArray, IntArray, Subproblem
 from kbforge.evaluation.reliability import BoolArray
-from kbforge.files.answers import AUDIT, INFORMATIVE, NumberedAnswer
+from kbforge.files.answers import AUDIT, INFORMATIVE, PERSON_RIGHT, NumberedAnswer
 
-ERROR = 0.05
+ERROR = 1 - PERSON_RIGHT
 """e: the probability that a person's answer about a file is wrong."""
+
+Error: TypeAlias = float | FloatArray
 
 _H = 3.0  # nats: a pair that no candidate joins has odds of one to twenty
 _OFFSET = 1.0  # S_0 and the sd of w_0, nats
@@ -146,9 +149,12 @@ def prior(weights: FloatArray) -> Belief:
 
 
 def update(
-    before: Belief, votes: BoolArray | FloatArray, same: BoolArray, error: float = ERROR
+    before: Belief, votes: BoolArray | FloatArray, same: BoolArray, error: Error = ERROR
 ) -> Belief:
-    """The belief after answers `same` [answers] about pairs with these votes [answers, K]."""
+    """The belief after answers `same` [answers] about pairs with these votes [answers, K].
+
+    `error` may be one for each answer, shape [answers].
+    """
     if not len(votes):
         return before
     x = design(votes)
@@ -181,19 +187,19 @@ def design(votes: BoolArray | FloatArray) -> FloatArray:
     return np.column_stack([np.ones(len(votes)), votes]).astype(np.float64)
 
 
-def said_same(logit: FloatArray, error: float = ERROR) -> FloatArray:
+def said_same(logit: FloatArray, error: Error = ERROR) -> FloatArray:
     """The probability of the answer "same", same shape."""
     return np.asarray(error + (1 - 2 * error) * expit(logit), np.float64)
 
 
-def information_of(logit: FloatArray, error: float = ERROR) -> FloatArray:
+def information_of(logit: FloatArray, error: Error = ERROR) -> FloatArray:
     """The expected Fisher information of an answer about f, same shape."""
     p, said = expit(logit), said_same(logit, error)
     return np.asarray(((1 - 2 * error) * p * (1 - p)) ** 2 / (said * (1 - said)), np.float64)
 
 
 def _scores(
-    x: FloatArray, same: BoolArray, w: FloatArray, error: float
+    x: FloatArray, same: BoolArray, w: FloatArray, error: Error
 ) -> tuple[FloatArray, FloatArray]:
     """Gradient of the log likelihood, shape [K + 1], and its expected information."""
     logit = x @ w
@@ -315,7 +321,7 @@ class GroupingQueue:
         weights = np.exp((gains - gains.max()) / _TEMPERATURE)
         self.weights: FloatArray = weights / weights.sum()
         self._prior = prior(self.weights)
-        self._answers: list[tuple[int, int, bool | None]] = []
+        self._answers: list[tuple[int, int, bool | None, float]] = []
         self._before = self._worth_by(self._prior)[0]
 
     @cached_property
@@ -324,14 +330,17 @@ class GroupingQueue:
         known = self._known()
         first, second = (np.array([one[k] for one in known], np.int64) for k in (0, 1))
         same = np.array([one[2] for one in known], np.bool_)
-        return update(self._prior, votes_on(self._groupings, first, second), same)
+        error = np.array([one[3] for one in known], np.float64)
+        return update(self._prior, votes_on(self._groupings, first, second), same, error)
 
-    def _known(self) -> list[tuple[int, int, bool]]:
-        return [(i, j, same) for i, j, same in self._answers if same is not None]
+    def _known(self) -> list[tuple[int, int, bool | None, float]]:
+        return [one for one in self._answers if one[2] is not None]
 
-    def add(self, pair: CandidatePair | NumberedAnswer, same: bool | None) -> None:
-        """Add an answer; None if the person does not know."""
-        self._answers.append((pair.first, pair.second, same))
+    def add(
+        self, pair: CandidatePair | NumberedAnswer, same: bool | None, error: float = ERROR
+    ) -> None:
+        """Add an answer, and the probability that it is wrong; None is "unknown"."""
+        self._answers.append((pair.first, pair.second, same, error))
         self._forget_worth()
 
     def undo(self) -> None:
@@ -602,7 +611,7 @@ class PosteriorQueue:
     def __init__(self) -> None:
         spread = np.array([_OFFSET, _SLOPE_SPREAD])
         self._before = self._belief = Belief(np.array([0.0, 1.0]), np.diag(spread**2))
-        self._answers: list[tuple[PairQuestion, bool | None]] = []
+        self._answers: list[tuple[PairQuestion, bool | None, float]] = []
         self._held: dict[int, QuestionTable] = {}  # the questions of each subproblem
         self._passed: set[tuple[int, int]] = set()
         self._heap: list[tuple[float, int, int]] = []  # (-rank, name, place), the best of each
@@ -650,9 +659,14 @@ class PosteriorQueue:
         if question.subproblem in self._held and not self._stale:
             self._push(question.subproblem)
 
-    def add(self, question: PairQuestion, same: bool | None) -> None:
+    def skip(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Do not ask about these pairs of fragments."""
+        self._passed.update((min(pair), max(pair)) for pair in pairs)
+        self._stale = True
+
+    def add(self, question: PairQuestion, same: bool | None, error: float = REVIEW_ERROR) -> None:
         """Learn from an answer how reliable reports are; None skips the question."""
-        self._answers.append((question, same))
+        self._answers.append((question, same, error))
         if same is None:
             self.pass_over(question)
         else:
@@ -660,7 +674,7 @@ class PosteriorQueue:
 
     def undo(self) -> None:
         """Undo the last answer; `update` adds the subproblems that it had changed."""
-        question, same = self._answers.pop()
+        question, same, _ = self._answers.pop()
         if same is None:
             self._passed.discard((question.first, question.second))
             self._stale = True
@@ -668,10 +682,11 @@ class PosteriorQueue:
             self._learn()
 
     def _learn(self) -> None:
-        known = [(question.reported, same) for question, same in self._answers if same is not None]
-        reported = np.array([p for p, _ in known], np.float64)
-        same = np.array([same for _, same in known], np.bool_)
-        self._belief = update(self._before, _logit(reported), same, REVIEW_ERROR)
+        known = [one for one in self._answers if one[1] is not None]
+        reported = np.array([question.reported for question, _, _ in known], np.float64)
+        same = np.array([same for _, same, _ in known], np.bool_)
+        error = np.array([error for *_, error in known], np.float64)
+        self._belief = update(self._before, _logit(reported), same, error)
         self._stale = True
 
     def _push(self, name: int) -> None:

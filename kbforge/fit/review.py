@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -28,12 +28,27 @@ from kbforge.contracts import (
     SubproblemChanges,
 )
 from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, UsageError, quoted
-from kbforge.files.answers import AUDIT, Answer, AnswerFile, NumberedAnswer, QuestionDetails, placed
+from kbforge.files.answers import (
+    TEST,
+    Answer,
+    AnswerFile,
+    QuestionDetails,
+    Said,
+    checks_for,
+    error_rates,
+    placed,
+)
 from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.judge import AnswerEffect, Judgement, effect_of_answers
 from kbforge.fit.prepare import prepare
-from kbforge.fit.questions import CandidatePair, GroupingQueue, PairQuestion, PosteriorQueue
+from kbforge.fit.questions import (
+    REVIEW_ERROR,
+    CandidatePair,
+    GroupingQueue,
+    PairQuestion,
+    PosteriorQueue,
+)
 
 MOST_OTHERS = 4
 """Maximum number of other fragments of a cluster shown as evidence."""
@@ -98,8 +113,20 @@ class Review(ABC, Generic[Q]):
     def question(self) -> Evidence[Q] | None:
         """The next question; None if there are no more."""
 
-    def answer(self, evidence: Evidence[Q], same: bool | None) -> None:
-        """Store an answer; None is "unknown".
+    @property
+    def answers(self) -> list[Said]:
+        """All answers, of earlier reviews as well."""
+        return []
+
+    def checks(self, program: str) -> Iterator[Evidence[Q]]:
+        """Pairs that a person has answered, to test a program that has not.
+
+        The pairs that the program has answered are no questions any more.
+        """
+        return iter(())
+
+    def answer(self, evidence: Evidence[Q], same: bool | None, by: str | None = None) -> None:
+        """Store an answer of a program (`by`) or a person; None is "unknown".
 
         Raises:
             OutputError: it cannot be written; nothing has changed.
@@ -107,7 +134,7 @@ class Review(ABC, Generic[Q]):
             LikelihoodError: no grouping that satisfies it is possible; the question is skipped.
 
         """
-        self._keep(evidence, same)
+        self._keep(evidence, same, by)
         self._said.append((evidence.question, same))
 
     def undo(self) -> bool:
@@ -126,7 +153,7 @@ class Review(ABC, Generic[Q]):
         return True
 
     @abstractmethod
-    def _keep(self, evidence: Evidence[Q], same: bool | None) -> None:
+    def _keep(self, evidence: Evidence[Q], same: bool | None, by: str | None) -> None:
         """Store an answer and update the queue."""
 
     @abstractmethod
@@ -148,21 +175,23 @@ class FileReview(Review[CandidatePair]):
     ) -> None:
         if not fragments:
             raise KBForgeError("there are no fragments to ask about")
-        self._answers = placed(file.answers, fragments, file.path)
+        self._fragments = fragments
+        answers = placed(file.answers, fragments, file.path)
         judged = prepare(fragments, replace(choices, answers=None), asks=True).judgement
         if judged is None:
             raise UsageError(
                 f"{quoted(choices.likelihood_name, 400)}: nothing is chosen for it by answers; "
                 "name another likelihood, or none"
             )
-        super().__init__(judged.answered(self._answers).questions(choices.seed))
+        super().__init__(judged.answered(answers).questions(choices.seed))
         self._file, self._judgement = file, judged
         self._sha256 = fingerprint(fragments)
 
     @property
     def judgement(self) -> Judgement:
         """The hypotheses, and the best one given the answers so far."""
-        return self._judgement.answered(self._answers)
+        answers = placed(self._file.answers, self._fragments, self._file.path)
+        return self._judgement.answered(answers)
 
     def question(self) -> Evidence[CandidatePair] | None:
         pair = self._queue.next()
@@ -172,18 +201,31 @@ class FileReview(Review[CandidatePair]):
         asked = QuestionDetails(len(self._file.answers) + 1, pair.how, pair.joined, pair.share)
         return Evidence(pair, a, b, asked=asked)
 
-    def _keep(self, evidence: Evidence[CandidatePair], same: bool | None) -> None:
+    @property
+    def answers(self) -> list[Said]:
+        return [answer.said for answer in self._file.answers]
+
+    def checks(self, program: str) -> Iterator[Evidence[CandidatePair]]:
+        sample = self._judgement.sample.fragments
+        number = {fragment.id: at for at, fragment in enumerate(sample)}
+        joined = {answer.said.pair: answer.asked for answer in self._file.answers}
+        for check in checks_for(program, self.answers):
+            if check.a in number and check.b in number:
+                first, second = number[check.a], number[check.b]
+                at = len(self._file.answers) + 1
+                asked = replace(joined[check.pair], number=at, how=TEST)
+                pair = CandidatePair(first, second, TEST, asked.joined, asked.share)
+                yield Evidence(pair, Side(sample[first]), Side(sample[second]), asked=asked)
+
+    def _keep(self, evidence: Evidence[CandidatePair], same: bool | None, by: str | None) -> None:
         a, b, asked = evidence.first.fragment.id, evidence.second.fragment.id, evidence.asked
         assert asked is not None
-        self._file.append(Answer(a, b, same, asked, self._sha256))
-        pair, places = evidence.question, self._judgement.sample.places
-        first, second = places[pair.first], places[pair.second]
-        self._answers.append(NumberedAnswer(first, second, same, asked.how == AUDIT))
-        self._queue.add(pair, same)
+        self._file.append(Answer(a, b, same, asked, self._sha256, by))
+        wrong = error_rates(self.answers)[by]
+        self._queue.add(evidence.question, same, wrong)
 
     def _take_back(self, same: bool | None) -> None:
         self._file.undo()
-        self._answers.pop()
         self._queue.undo()
 
     def changed(self) -> AnswerEffect:
@@ -236,7 +278,13 @@ class PosteriorReview(Review[PairQuestion]):
     def _withdraw(self) -> SubproblemChanges:
         """Undo the last decision of `_honour`; returns what changed."""
 
-    def _keep(self, evidence: Evidence[PairQuestion], same: bool | None) -> None:
+    def _keep(
+        self,
+        evidence: Evidence[PairQuestion],
+        same: bool | None,
+        by: str | None,
+        wrong: float = REVIEW_ERROR,
+    ) -> None:
         question = evidence.question
         if same is None:
             self._queue.add(question, None)
@@ -246,7 +294,7 @@ class PosteriorReview(Review[PairQuestion]):
         except (ContradictionError, LikelihoodError):
             self._queue.pass_over(question)
             raise
-        self._queue.add(question, same)
+        self._queue.add(question, same, wrong)
         self._follow(touched)
 
     def _take_back(self, same: bool | None) -> None:

@@ -5,7 +5,9 @@
             review.answer(evidence, same=ask_somebody(evidence))
         print(review.done().told["decisions"])
 
-Each answer of a review is a decision, which is written before the next question is asked.
+Each answer of a person is a decision, which is written before the next question is asked. Those of
+programs are kept with their names, and become decisions if the program is as reliable as
+`kbforge.files.answers` asks.
 Subproblems with a single kept grouping have no questions, and their fragments are not read.
 
 The reported probability of a pair is stored with its decision, and the report compares it with the
@@ -19,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 import numpy as np
 import orjson
@@ -44,10 +46,17 @@ from kbforge.errors import (
     quoted,
 )
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
-from kbforge.files.answers import record_of, same_of
+from kbforge.files.answers import (
+    MOST_WRONG,
+    Said,
+    checks_for,
+    error_rates,
+    record_of,
+    same_of,
+)
 from kbforge.files.fragments import read_json_lines, stop
-from kbforge.fit.questions import PairQuestion, PosteriorQueue
-from kbforge.fit.review import PosteriorReview
+from kbforge.fit.questions import REVIEW_ERROR, PairQuestion, PosteriorQueue
+from kbforge.fit.review import Evidence, PosteriorReview, Side
 from kbforge.jobs.opening import (
     EventResult,
     OpenStore,
@@ -72,6 +81,8 @@ from kbforge.store.writing import ActiveRun, begin, write_run
 
 _REPORTED = "reported"
 """The fact with the reported probability of each decided pair."""
+_PROGRAMS = "programs"
+"""The fact with the answers of programs: by, a, b, same, and the number of the decision, if any."""
 
 
 def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> EventResult:
@@ -323,6 +334,48 @@ class StoreReview(PosteriorReview):
         self._made.append(decided)
         return touched
 
+    @property
+    def answers(self) -> list[Said]:
+        """As `Review`."""
+        return answers_in(self._held.store)
+
+    def checks(self, program: str) -> Iterator[Evidence[PairQuestion]]:
+        """As `Review`; without their entities, which would tell what the person said."""
+        pages, answers = self._held.store.pages, self.answers
+        number = pages.numbers([id for one in answers for id in (one.a, one.b)])
+        answers = [one for one in answers if one.a in number and one.b in number]  # others may come
+        self._queue.skip((number[one.a], number[one.b]) for one in answers if one.is_of(program))
+        for check in checks_for(program, answers):
+            fragments = pages.fragments([number[check.a], number[check.b]])
+            first, second = (Side(fragments[number[id]]) for id in (check.a, check.b))
+            yield Evidence(_CHECK, first, second)
+
+    def _keep(
+        self,
+        evidence: Evidence[PairQuestion],
+        same: bool | None,
+        by: str | None,
+        wrong: float = REVIEW_ERROR,
+    ) -> None:
+        """The answers of programs that contradict decisions, or are too often wrong, decide
+        nothing."""
+        if by is None:
+            super()._keep(evidence, same, by)
+            return
+        held, question = self._held, evidence.question
+        said = Said(by, evidence.first.fragment.id, evidence.second.fragment.id, same)
+        before, wrong = held.store.fact(_PROGRAMS, []), error_rates([*self.answers, said])[by]
+        if same is not None and wrong <= MOST_WRONG and question is not _CHECK:
+            held.facts[_PROGRAMS] = [*before, [*said, held.store.next_decision]]
+            with contextlib.suppress(ContradictionError, LikelihoodError):
+                super()._keep(evidence, same, by, wrong)
+                return
+        held.facts[_PROGRAMS] = [*before, [*said, None]]
+        held.commit()
+        if question is not _CHECK:
+            self._queue.add(question, same, wrong)
+            self._queue.pass_over(question)
+
     def _withdraw(self) -> SubproblemChanges:
         """Whether the undo restored the store exactly."""
         held, number = self._held, self._made[-1].number
@@ -340,6 +393,26 @@ class StoreReview(PosteriorReview):
     def done(self) -> EventResult:
         """The result so far."""
         return self._held.result(decisions=[decided.number for decided in self._made])
+
+
+_CHECK = PairQuestion(-1, -1, -1, 0.5, 0.5, False, 0.0, 0.0)
+"""Stands for the question that a person has answered."""
+
+
+def answers_in(store: Store) -> list[Said]:
+    """The decisions in force and the other answers of programs, and who gave them."""
+    programs, by = store.fact(_PROGRAMS, []), deciders(store)
+    decided = [
+        Said(by.get(one.number), one.first, one.second, one.same)
+        for one in store.decisions()
+        if one.undone is None
+    ]
+    return decided + [Said(*said) for *said, decision in programs if decision is None]
+
+
+def deciders(store: Store) -> dict[int, str]:
+    """The programs that made decisions, by the numbers of these."""
+    return {number: by for by, *_, number in store.fact(_PROGRAMS, []) if number is not None}
 
 
 @contextlib.contextmanager
@@ -374,14 +447,18 @@ def answered(store: Store) -> Reliability:
     return reliability(Claims(reported, none.astype(np.float64), none, true))
 
 
-def forget(rows: sqlite3.Connection) -> None:
-    """Delete the reported probabilities of pairs whose decisions no longer exist, within a
-    transaction."""
+def forget(rows: sqlite3.Connection, gone: Set[str]) -> None:
+    """Delete the reported probabilities of pairs whose decisions no longer exist, and the answers
+    of programs about fragments that are gone, within a transaction."""
     there = {str(number) for number, *_ in read_rows(rows, "decision")}
     found = row_of(rows, "meta", _REPORTED)
     if found is not None:
         left = {number: p for number, p in orjson.loads(found[1]).items() if number in there}
         write_rows(rows, "meta", {_REPORTED: (orjson.dumps(left),)})
+    found = row_of(rows, "meta", _PROGRAMS)
+    if found is not None:
+        kept = [said for said in orjson.loads(found[1]) if gone.isdisjoint(said[1:3])]
+        write_rows(rows, "meta", {_PROGRAMS: (orjson.dumps(kept),)})
 
 
 def _in_doubt(pages: Pages) -> Iterator[Subproblem]:

@@ -33,10 +33,11 @@ from kbforge.contracts import (
     SubproblemData,
 )
 from kbforge.errors import LikelihoodError, counted, quoted
-from kbforge.files.answers import NumberedAnswer
+from kbforge.files.answers import NumberedAnswer, error_rates
 from kbforge.fit.choices import PreparedRun
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.confidence import WHOLE, write_confidence
+from kbforge.jobs.decide import answers_in
 from kbforge.jobs.models import chosen, drift_of, freeze, with_likelihood
 from kbforge.jobs.opening import EventResult, locked, opened, require_all
 from kbforge.numerics import starts_of
@@ -171,11 +172,12 @@ def learn(store: Store) -> RefittedModels:
     choices, likelihood, _ = chosen(store)
     fragments = list(store.fragments())
     place = {fragment.id: at for at, fragment in enumerate(fragments)}
-    decisions = store.pages.totals.constraints.decisions if store.has_session else ()
+    said = answers_in(store)
+    wrong = error_rates(said)
     answers = [
-        NumberedAnswer(place[one.first], place[one.second], one.same, False)
-        for one in decisions
-        if one.first in place and one.second in place
+        NumberedAnswer(place[one.a], place[one.b], one.same, False, 1 - wrong[one.by])
+        for one in said
+        if one.a in place and one.b in place
     ]
     found = {} if store.made is None else store.made.options.get("likelihood", {})
     prepared = prepare(fragments, with_likelihood(choices, likelihood, found), answers)

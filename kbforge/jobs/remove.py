@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 
 from kbforge.errors import UsageError, quoted
-from kbforge.jobs.decide import forget as forget_reported
+from kbforge.jobs.decide import forget as forget_answers
 from kbforge.jobs.erasure import ERASES, ERASING, finish_erasing
 from kbforge.jobs.opening import EventResult, locked, require_all, resume, unchanged
 from kbforge.store.store import Store
@@ -116,4 +116,4 @@ def _remove(store: Store, gone: Sequence[str], source: str | None, began: float)
 def _forget_decisions(rows: sqlite3.Connection, gone: Sequence[str]) -> None:
     for id in gone:
         rows.execute("DELETE FROM decision WHERE first = ?1 OR second = ?1", (id,))
-    forget_reported(rows)
+    forget_answers(rows, set(gone))

@@ -15,6 +15,7 @@ from kbforge.files.answers import (
     AnswerFile,
     NumberedAnswer,
     QuestionDetails,
+    checks_for,
     decided,
     error_rates,
     placed,
@@ -28,6 +29,10 @@ GOOD: dict[str, Any] = {"a": "x", "b": "y", "same": True, "asked": ASKED, "fragm
 
 def answer(b: str, same: bool | None = True, by: str | None = None) -> Answer:
     return Answer("x", b, same, QuestionDetails(1, "audit", 0.5, 0.25), SHA, by)
+
+
+def rates_of(answers: list[Answer]) -> dict[str | None, float]:
+    return error_rates(one.said for one in answers)
 
 
 def written(path: Path, **changed: Any) -> str:
@@ -99,12 +104,15 @@ def test_a_packed_file_cannot_grow(tmp_path):
         ({"a": ""}, "a: expected the id of a fragment, got an empty string"),
         ({"b": "x"}, 'b: expected another id than a, got "x" again'),
         ({"b": None}, "b: expected the id of a fragment, got nothing"),
-        ({"by": None}, "by: expected the name of a program, got nothing"),
+        ({"by": None}, "by: expected a name, got nothing"),
         ({"by": ""}, "by: expected a name of 1 to 200 characters, got 0"),
         ({"by": "x" * 201}, "by: expected a name of 1 to 200 characters, got 201"),
         ({"extra": 1}, "extra: expected one of a, b, same, asked, fragments_sha256, by"),
         ({"fragments_sha256": "abc"}, "fragments_sha256: expected 64 hexadecimal digits, got abc"),
-        ({"asked": {**ASKED, "how": "x"}}, "asked.how: expected one of informative, audit, got x"),
+        (
+            {"asked": {**ASKED, "how": "x"}},
+            "asked.how: expected one of informative, audit, test, got x",
+        ),
         ({"asked": {**ASKED, "joined": 2}}, "asked.joined: expected a number from 0 to 1, got 2"),
         ({"asked": {**ASKED, "number": 0}}, "asked.number: expected a whole number above 0"),
         ({"asked": []}, "asked: expected a table"),
@@ -154,7 +162,7 @@ def test_a_person_is_trusted_and_a_program_only_when_it_agrees_with_a_person():
     ]
     new = [answer("z", by="new")]
     said = [*mine, *good, *bad, *new]
-    rates = error_rates(said)
+    rates = rates_of(said)
     assert rates == {None: 0.05, "good": 1 / 21, "bad": 9 / 21, "new": 0.2}
     fragments = [Fragment(name, {"name": (name,)}) for name in ("x", "z", *names)]
     assert [one.right for one in placed(said, fragments, "a.jsonl")] == (
@@ -166,13 +174,23 @@ def test_a_person_is_trusted_and_a_program_only_when_it_agrees_with_a_person():
 
 def test_programs_that_agree_with_each_other_prove_nothing():
     said = [answer(f"y{k}", by=by) for k in range(50) for by in ("one", "other", "one")]
-    assert error_rates(said) == {None: 0.05, "one": 0.2, "other": 0.2}
+    assert rates_of(said) == {None: 0.05, "one": 0.2, "other": 0.2}
     assert decided(said) == []
 
 
 def test_who_contradicts_themselves_is_wrong_once():
     twice = [answer("y"), answer("y", False), answer("z", None), answer("y", False)]
-    assert error_rates(twice) == {None: 3 / 42}
-    assert error_rates([replace(one, by="p") for one in twice]) == {None: 0.05, "p": 2 / 7}
+    assert rates_of(twice) == {None: 3 / 42}
+    assert rates_of([replace(one, by="p") for one in twice]) == {None: 0.05, "p": 2 / 7}
     tied = [*twice[:2], answer("y", by="p")]  # a person who says both tests nobody
-    assert error_rates(tied) == {None: 3 / 42, "p": 0.2}
+    assert rates_of(tied) == {None: 3 / 42, "p": 0.2}
+
+
+def test_a_person_tests_a_program_once_a_pair_and_not_forever():
+    mine = [answer(f"y{k}", k % 2 == 0) for k in range(30)]
+    unknown = answer("z", None)
+    said = [one.said for one in (*mine, unknown)]
+    assert checks_for("p", said) == said[:20]
+    answered = [replace(one, by="p:ada" if k else "p").said for k, one in enumerate(mine[:4])]
+    assert checks_for("p", [*said, *answered]) == said[4:20]
+    assert checks_for("q", [*said, *answered]) == said[:20]
