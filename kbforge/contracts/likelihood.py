@@ -119,6 +119,7 @@ class Likelihood(ABC):
 
     Attributes:
         default_alpha: the concentration if none was calibrated.
+        default_exponent: the prior's exponent of sizes, if the clusterer takes others than 1.
         surrogate: proposes joins, unless the user names another surrogate.
         index: chooses candidates, unless the user names another index; fitted with the likelihood.
         alpha_from_file: whether alpha is estimated from the file by default: the likelihood reads
@@ -135,6 +136,7 @@ class Likelihood(ABC):
     """
 
     default_alpha: float = 1.0
+    default_exponent: ClassVar[float] = 1.0
     surrogate: ConjugateLikelihood | None = None
     index: CandidateIndex | None = None
     alpha_from_file: ClassVar[bool] = False

@@ -190,6 +190,7 @@ def _folded(text: str) -> str:
 
 
 NAMES = "names"
+ALIASES = "aliases"
 KINDS = (NAMES, "bigram", "attributes", "pairs")
 """Likelihoods that the judge was trained with."""
 ANCHORS = ("attributes", "pairs")

@@ -23,6 +23,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
+import numpy as np
+
 from kbforge import registry
 from kbforge.clustering.constraints import reconciled
 from kbforge.clustering.rounds import mergeable
@@ -41,7 +43,7 @@ from kbforge.contracts import (
 from kbforge.errors import KBForgeError, UsageError, counted, listed, option, quoted
 from kbforge.files.answers import NumberedAnswer, placed, read_answers
 from kbforge.files.answers import decided as decisions_of
-from kbforge.files.columns import sizes_of_sources
+from kbforge.files.columns import sizes_of_sources, statements_of
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, alpha_by_grouping, read_calibration
 from kbforge.fit.choices import (
     DEFAULT_LIKELIHOOD,
@@ -68,6 +70,7 @@ from kbforge.fit.confidence import (
 )
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.hypotheses import (
+    ALIASES,
     MOST_COMPARED,
     MOST_OF_PAIRS,
     MOST_TO_CHOOSE,
@@ -79,6 +82,7 @@ from kbforge.fit.judge import (
     effect_of_answers,
     judge,
     shipped_scorer,
+    with_aliases,
     with_biases,
     with_exponent,
 )
@@ -257,7 +261,7 @@ def _prior(
             f"{choices.likelihood} has no calibration, so alpha is a guess; "
             f"kbforge calibrate finds it (then {option('calibration')} or {option('alpha')})"
         )
-    return replace(choices.prior, alpha=float(likelihood.default_alpha))
+    return default_prior(likelihood, choices.size_exponent)
 
 
 def _confidence(
@@ -308,6 +312,12 @@ def _named_calibration(choices: RunOptions) -> Calibration | None:
         both = f"{option('alpha')} and {option('calibration')}"
         raise UsageError(f"{both} both set alpha; choose one")
     return read_calibration(choices.calibration)
+
+
+def default_prior(likelihood: Likelihood, exponent: float | None) -> DirichletProcess:
+    """The likelihood's own prior, with another exponent of sizes if one is asked for."""
+    asked = likelihood.default_exponent if exponent is None else exponent
+    return DirichletProcess(float(likelihood.default_alpha), asked)
 
 
 def _bundle(choices: RunOptions) -> Path | None:
@@ -452,15 +462,17 @@ class Chooser:
             judged = with_biases(judged, cast(PairModel, fitted[_OF_PAIRS]))
         if not any_alpha:
             judged = judged.without(NAMES)
+        elif not too_large and ALIASES in registry.names("likelihoods") and of_graph(fragments):
+            judged = with_aliases(judged, self._fitted(ALIASES))
         if too_large:
             judged = judged.without(_OF_PAIRS)
         before, judged = judged, judged.answered(answers)
         self.judgement, best = judged, judged.chosen
-        if best.likelihood == NAMES:
-            likelihood: Likelihood = registry.create("likelihoods", NAMES, {})
-            likelihood.fit(fragments)
-            prior = self._with_alpha(likelihood.default_alpha)
-            return LikelihoodChoice(NAMES, likelihood, prior, self._why(before, judged, prior))
+        if best.likelihood in (NAMES, ALIASES):
+            likelihood = fitted.get(best.likelihood) or self._fitted(best.likelihood)
+            prior = default_prior(likelihood, self._exponent)
+            why = self._why(before, judged, prior)
+            return LikelihoodChoice(best.likelihood, likelihood, prior, why)
         chosen, options = fitted[best.likelihood], {"bias": best.bias} if best.bias else {}
         if options:
             chosen = cast(PairModel, chosen).biased(best.bias)
@@ -469,6 +481,14 @@ class Chooser:
             chosen.fit(fragments)
         why = self._why(before, judged, prior)
         return LikelihoodChoice(best.likelihood, chosen, prior, why, options)
+
+    def _fitted(self, name: str) -> ConjugateLikelihood:
+        """A likelihood without options, fitted to the whole file."""
+        likelihood = make_likelihood(name, {})
+        assert isinstance(likelihood, ConjugateLikelihood)
+        likelihood.fit(self._fragments)
+        self.fitted[name] = likelihood
+        return likelihood
 
     def _why(self, before: Judgement, judged: Judgement, prior: DirichletProcess) -> str:
         """The choice in words; `before` is the judgement without answers."""
@@ -488,7 +508,7 @@ class Chooser:
         note = f"chosen: {_OF_PAIRS}, which compares records of different tables; {_override()}"
         ignored = "answers choose nothing between linked tables" if self._answers else ""
         note = "; ".join(filter(None, (note, said, ignored)))
-        prior = self._with_alpha(likelihood.default_alpha)
+        prior = default_prior(likelihood, self._exponent)
         return LikelihoodChoice(_OF_PAIRS, likelihood, prior, note)
 
     def _tables(self) -> LikelihoodChoice | None:
@@ -562,6 +582,20 @@ class Chooser:
     def _described(self) -> bool:
         """Whether a fragment has a property."""
         return any(fragment.properties for fragment in self._fragments)
+
+
+_OF_GRAPHS = "neighbour"
+_LEAST_CONNECTED = 0.1
+
+
+def of_graph(fragments: Sequence[Fragment]) -> bool:
+    """Whether they are mentions of a graph, many of which state their neighbours."""
+    stated = statements_of(fragments)
+    if _OF_GRAPHS not in stated.attributes:
+        return False
+    connected = stated.attribute == stated.attributes.index(_OF_GRAPHS)
+    fragment = np.searchsorted(stated.starts, np.flatnonzero(connected), side="right")
+    return len(np.unique(fragment)) >= _LEAST_CONNECTED * len(fragments)
 
 
 class _File:

@@ -10,12 +10,12 @@ attributes:
 | name | the name |
 | type | the type, if it says something |
 | neighbour | names of the entities that a relation of the same unit connects it with |
-| description | the description, if the entity is in one unit only |
+| description | the description, in the first unit of the entity only |
 | any other | what the graph states of the entity there |
 
-A description of several units summarises all namesakes, which would join them, so it goes into the
-metadata. So does the type of a relation (`relations`: head, type, tail): as separate attributes,
-relations compare too few fragments to separate or join any.
+A description of several units summarises all namesakes; stated by each fragment it would join them,
+so the others have it in their metadata. The type of a relation is there, too (`relations`: head,
+type, tail): as separate attributes, relations compare too few fragments to separate or join any.
 
 The id of a fragment is `unit#key`, where the key is the graph's name for the entity; without a
 named unit it is only the key. `fragment_id` makes it, so exporters can find the fragment of each
@@ -205,19 +205,20 @@ class _Units:
 
     def _add_entity(self, entity: GraphEntity) -> None:
         properties = {"name": [entity.name]}
-        about = {}
         if kind := said(entity.type):
             properties["type"] = [kind]
-        if description := said(entity.description):
-            if len(set(entity.units)) < 2:
-                properties["description"] = [description]
-            else:
-                about["description"] = description
+        description = said(entity.description)
         for attribute, values in entity.properties.items():
             attribute = f"{attribute} (stated)" if attribute in _OWN else attribute
             if values:
                 properties[attribute] = list(dict.fromkeys(values))
-        for unit in dict.fromkeys(entity.units or ("",)):
+        for number, unit in enumerate(dict.fromkeys(entity.units or ("",))):
+            about = {}
+            if description and number:
+                properties.pop("description", None)
+                about["description"] = description
+            elif description:
+                properties["description"] = [description]
             _check(unit, entity.key, properties, entity.place)
             known = self._store.execute(
                 "INSERT INTO mentions (unit, key, name, said, about, place) "

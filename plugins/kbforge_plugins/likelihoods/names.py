@@ -67,20 +67,20 @@ class Names(ConjugateLikelihood):
                 f"{together:g}"
             )
         self._together = together
-        self._by_name = NameIndex(_Rarity.of((), together))
+        self._by_name = NameIndex(Rarity.of((), together))
         self.index: CandidateIndex = self._by_name
 
     def fit(self, fragments: Sequence[Fragment]) -> None:
         """Count the words of the names; the rarity of a name is estimated from these."""
         different = {exact_name(fragment) for fragment in fragments} - {""}
-        self._by_name.rarity = _Rarity.of(different, self._together)
+        self._by_name.rarity = Rarity.of(different, self._together)
 
     def dump(self) -> LearnedState:
         """The number of names, by length and by word."""
         return self._by_name.rarity.dump()
 
     def load(self, kept: LearnedState) -> None:
-        self._by_name.rarity = _Rarity.load(kept, self._together)
+        self._by_name.rarity = Rarity.load(kept, self._together)
 
     def live_clusters(self) -> NameTable:
         return NameTable(self._by_name.rarity)
@@ -101,8 +101,13 @@ class _NameFacts:
     log_base: float
     log_again: float
 
+    @property
+    def log_odds(self) -> float:
+        """Of two fragments with the name to be one entity, nats."""
+        return self.log_again - self.log_base
 
-class _Rarity:
+
+class Rarity:
     """The rarity of names: the words of the different names of a file, further ones by digest."""
 
     def __init__(
@@ -122,7 +127,7 @@ class _Rarity:
         self._facts: dict[str, _NameFacts] = {}
 
     @classmethod
-    def of(cls, names: Collection[str], together: float | None) -> _Rarity:
+    def of(cls, names: Collection[str], together: float | None) -> Rarity:
         """From different names."""
         split = [name.split() for name in names]
         words = Counter(word for one in split for word in one)
@@ -130,7 +135,7 @@ class _Rarity:
         return cls(len(names), lengths, words, nowhere(), np.zeros(0, np.int64), together)
 
     @classmethod
-    def load(cls, kept: LearnedState, together: float | None) -> _Rarity:
+    def load(cls, kept: LearnedState, together: float | None) -> Rarity:
         """Load the form of `dump`; a ModelError if it is damaged."""
         read = KeptReader(kept, "likelihood names")
         names = read.only("names").within("names", 0, _MOST_NAMES)
@@ -184,7 +189,7 @@ class _Rarity:
 class NameIndex(CandidateIndex):
     """One key: the name. A fragment without a name has no key."""
 
-    def __init__(self, rarity: _Rarity) -> None:
+    def __init__(self, rarity: Rarity) -> None:
         self.rarity = rarity
 
     def keys(self, fragment: Fragment) -> Sequence[int]:
@@ -195,7 +200,7 @@ class NameIndex(CandidateIndex):
 class NameTable(LiveClusters):
     """The live clusters: the names of each."""
 
-    def __init__(self, rarity: _Rarity) -> None:
+    def __init__(self, rarity: Rarity) -> None:
         self._rarity = rarity
         self._names: list[frozenset[_NameFacts]] = []
 

@@ -99,10 +99,12 @@ def test_one_fragment_for_each_entity_in_each_text_unit(graph):
     assert queen.id == "abababababababab#VICTORIA"
     assert queen.source == UNIT
     person = {"name": ("VICTORIA",), "type": ("PERSON",)}
-    assert queen.properties == {**person, "neighbour": ("ALBERT",)}
+    # the description of two texts is of both namesakes, so only one of them states it
+    of_both = ("Queen; a city.",)
+    assert queen.properties == {**person, "description": of_both, "neighbour": ("ALBERT",)}
+    assert queen.metadata == {"entity": "VICTORIA"}
     assert city.properties == {**person, "neighbour": ("MELBOURNE",)}
-    # the description of two texts is of both namesakes
-    assert queen.metadata == {"entity": "VICTORIA", "description": "Queen; a city."}
+    assert city.metadata == {"entity": "VICTORIA", "description": "Queen; a city."}
     assert prince.properties["description"] == ("A prince.",)
     assert "type" not in prince.properties
     assert end.properties == {"name": ("MELBOURNE",), "neighbour": ("VICTORIA",)}

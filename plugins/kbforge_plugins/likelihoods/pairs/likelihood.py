@@ -29,6 +29,7 @@ from functools import cached_property
 from hashlib import sha256
 from math import isqrt
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,7 @@ from kbforge_plugins.likelihoods.pairs.odds import (
     MOST_SHIFT,
     UNITS,
     Odds,
+    OddsLinks,
     PairIndex,
     Row,
     leading_of,
@@ -72,10 +74,28 @@ SENT = ("starts", "second", "above", "back_starts", "back", "back_first", "own")
 """The arrays of links that a table elsewhere needs."""
 
 
+class RowOdds(Protocol):
+    """The log odds of pairs of rows, of which each fragment states one."""
+
+    @property
+    def links(self) -> OddsLinks:
+        """Those of the rows of a file."""
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows of the file and later rows."""
+
+    def encode_all(self, fragments: Sequence[Fragment]) -> IntArray:
+        """The rows of fragments, shape [fragments]."""
+
+    def near(self, row: Row) -> Mapping[Row, int]:
+        """For each candidate of a row, including itself: the log odds minus `APART`, in units."""
+
+
 class PairClusters(MergingClusters):
     """How often each cluster has each row."""
 
-    def __init__(self, odds: Odds) -> None:
+    def __init__(self, odds: RowOdds) -> None:
         self._odds, self._told = odds, len(odds.links.own)
         self._arrays = odds.links.arrays  # the kernel reads them as long as the table lives
         new = kernel_library().kb_pairs_new

@@ -1,0 +1,1 @@
+"""The likelihood `aliases`: names of one entity in a graph of mentions."""
