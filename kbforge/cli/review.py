@@ -192,7 +192,7 @@ def _say(review: FileReview, file: AnswerFile, fragments: str) -> None:
 def _review_store(store: str, ask: Ask, by_line: bool) -> None:
     from kbforge.jobs.decide import reviewed
 
-    interrupted, broken = False, None
+    ended: BaseException | None = None
     with ExitStack() as stack:
         with console.working("looking for questions"):
             review = stack.enter_context(reviewed(store))
@@ -200,20 +200,18 @@ def _review_store(store: str, ask: Ask, by_line: bool) -> None:
             ask(review, show_evidence)
             if review.question() is None:
                 console.note("no questions are left")
-        except KeyboardInterrupt:
-            interrupted = True
-        except AnswererError as error:
-            broken = error
+        except (KeyboardInterrupt, AnswererError) as end:
+            ended = end
         done = review.done()
     made = counted(len(done.told["decisions"]), "decision")
-    if broken is not None:
-        raise AnswererError(f"{broken}; the answers before are kept, {made}")
-    if by_line and not interrupted:
+    if isinstance(ended, AnswererError):
+        raise AnswererError(f"{ended}; the answers before are kept, {made}")
+    if by_line and ended is None:
         console.print_json({"summary": done.summary()})
         return
-    what = f"{interrupts.sentence()}, {made}" if interrupted else made
+    what = made if ended is None else f"{interrupts.sentence()}, {made}"
     console.print_done(done, store, what, as_json=False)
-    if interrupted:
+    if ended is not None:
         raise typer.Exit(interrupts.exit_code())
 
 
@@ -233,6 +231,7 @@ _KEYS: dict[str, Reply] = {
     "u": "undo",
     "q": "quit",
 }
+_MOST_NAMED = 10  # of a crowd
 _MOST_ROWS = 24
 _MOST_VALUES = 6
 _MOST_CHARACTERS = 200
@@ -295,10 +294,12 @@ def by_program(program: Answerer, review: Review[Q], _: object, count: int) -> N
             # a signal must not lose half of an answer
             with interrupts.deferred():
                 review.answer(evidence, *said)
-    for by, wrong in error_rates(review.answers).items():
-        if by is not None:
-            binds = "" if wrong <= MOST_WRONG else "; its answers count, and bind nothing"
-            console.note(f"{quoted(by, 400)} is wrong at a rate of about {percent(wrong)}{binds}")
+    rates = {by: wrong for by, wrong in error_rates(review.answers).items() if by is not None}
+    for by, wrong in islice(rates.items(), _MOST_NAMED):
+        binds = "" if wrong <= MOST_WRONG else "; its answers count, and bind nothing"
+        console.note(f"{quoted(by, 400)} is wrong at a rate of about {percent(wrong)}{binds}")
+    if len(rates) > _MOST_NAMED:
+        console.note(f"and {counted(len(rates) - _MOST_NAMED, 'other')}")
 
 
 def _apply(review: Review[Q], question: Evidence[Q], said: Reply, done: int) -> int:

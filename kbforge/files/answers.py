@@ -153,11 +153,10 @@ def error_rates(answers: Iterable[Said]) -> dict[str | None, float]:
         if by is not None and verdict:
             wrong[by] += count * (verdict < 0)
             tested[by] += count
-    rates = dict[str | None, float]()
-    for by in {None, *(by for by, _, _ in said)}:
-        a, b = _OF_A_PERSON if by is None else _OF_A_PROGRAM
-        rates[by] = (a + wrong[by]) / (a + b + tested[by])
-    return rates
+    prior = {
+        by: _OF_A_PERSON if by is None else _OF_A_PROGRAM for by in (None, *(s[0] for s in said))
+    }
+    return {by: (a + wrong[by]) / (a + b + tested[by]) for by, (a, b) in prior.items()}
 
 
 def checks_for(program: str, answers: Sequence[Said]) -> list[Said]:

@@ -184,13 +184,23 @@ def learn_answers(store: str) -> list[float]:
         return [one.right for one in judgement.answers]
 
 
-def test_each_member_of_a_crowd_is_named(program: Run, reviewed: Reviewed) -> None:
+def test_each_member_of_a_crowd_is_named(
+    program: Run, reviewed: Reviewed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command = python(
         "read(); say(question=1, same=True, by='ada'); read(); say(question=2, same=None, by='bo')"
     )
     program(*reviewed.command, "--answerer", command, "--count", 2)
     name = Path(sys.executable).name
     assert [one.by for one in reviewed.answers()] == [f"{name}:ada", f"{name}:bo"]
+    monkeypatch.setattr("kbforge.cli.review._MOST_NAMED", 1)
+    again = python("read(); say(question=1, same=None, by='ada')")
+    ran = program(*reviewed.command, "--answerer", again, "--count", 1)
+    said = [line for line in ran.err.splitlines() if not line.startswith("by ")]
+    assert said[:2] == [
+        f"{name}:ada is wrong at a rate of about 20 %; its answers count, and bind nothing",
+        "and 1 other",
+    ]
 
 
 @pytest.mark.parametrize(
