@@ -154,8 +154,7 @@ Answers: TypeAlias = Annotated[
     str | None,
     option(
         "--answers",
-        "Answers that kbforge review collected; clustering honours them, and they guide the "
-        "choice of likelihood and alpha.",
+        "Answers that kbforge review collected; clustering honours them and learns from them.",
     ),
 ]
 Fragments: TypeAlias = Annotated[

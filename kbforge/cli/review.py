@@ -88,9 +88,9 @@ def review(
 ) -> None:
     """Answer questions about uncertain pairs, most useful first.
 
-    For a file of fragments, it asks about the pairs on which likely groupings differ most, and
-    about some random pairs. kbforge cluster --answers honours the answers and uses them to choose
-    likelihood and alpha; a dozen are enough.
+    For a file of fragments, it asks about the pairs of which the model of pairs is least certain,
+    and about the pairs of some random entities. kbforge cluster --answers honours the answers, and
+    the model learns from them about all other pairs.
 
     For a store, it asks first about the pair whose answer is expected to correct most fragments,
     and shows the evidence for and against. Each answer is a decision, which every later grouping
@@ -173,7 +173,8 @@ def _review_file(
             console.note(f"\n{interrupts.sentence()}: {kept}")
             raise typer.Exit(interrupts.exit_code()) from None
         if by_line:
-            console.print_json({"summary": review.changed().to_json()})
+            unknown = sum(answer.same is None for answer in file.answers)
+            console.print_json({"summary": {**review.lesson.to_json(), "unknown": unknown}})
         else:
             _say(review, file, fragments)
 
@@ -183,7 +184,7 @@ def _say(review: FileReview, file: AnswerFile, fragments: str) -> None:
     if not file.answers:
         console.note("no answers")
         return
-    console.note(str(review.changed()))
+    console.note(str(review.lesson))
     kept = f"{quoted(file.path, 400)} holds {counted(len(file.answers), 'answer')}"
     command = f"kbforge cluster {quoted(fragments, 400)} --answers {quoted(file.path, 400)}"
     console.note(f"{kept}; {command} uses them")

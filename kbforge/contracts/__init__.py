@@ -50,6 +50,7 @@ from kbforge.contracts.likelihood import IntArray as IntArray
 from kbforge.contracts.likelihood import Likelihood as Likelihood
 from kbforge.contracts.likelihood import LiveClusters as LiveClusters
 from kbforge.contracts.likelihood import Observation as Observation
+from kbforge.contracts.likelihood import PairAnswer as PairAnswer
 from kbforge.contracts.likelihood import unread_marginal as unread_marginal
 from kbforge.contracts.posterior import Cluster as Cluster
 from kbforge.contracts.posterior import Ending as Ending

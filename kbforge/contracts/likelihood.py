@@ -69,7 +69,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +82,8 @@ FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 Observation: TypeAlias = Any
 """An encoded fragment, ready to be scored and counted."""
+PairAnswer: TypeAlias = tuple[Fragment, Fragment, float]
+"""Two fragments, and the probability that they are one entity, by an answer."""
 
 
 UNREAD = -60.0
@@ -163,6 +165,13 @@ class Likelihood(ABC):
         Returns a sentence for the user about what was fitted, or None.
         """
         return None
+
+    def taught(self, answers: Sequence[PairAnswer]) -> Self:
+        """The fitted likelihood with what all these answers teach; itself if it learns from none.
+
+        Their fragments need not be among those that it was fitted to.
+        """
+        return self
 
     def index_of_many(self) -> CandidateIndex | None:
         """An unfitted index for many fragments, if the likelihood has none.

@@ -40,6 +40,7 @@ import orjson
 
 from kbforge.contracts.clusterer import Decision
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.likelihood import PairAnswer
 from kbforge.errors import BadRecord, KBForgeError, OutputError, quoted
 from kbforge.files.fragments import mistaken, read_json_lines, stop
 from kbforge.files.io import called, hold
@@ -187,6 +188,17 @@ def placed(
             right=1 - wrong[answer.by],
         )
         for answer in answers
+    ]
+
+
+def pair_answers(
+    answers: Iterable[NumberedAnswer], fragments: Sequence[Fragment]
+) -> list[PairAnswer]:
+    """What answers say of pairs, without those that say nothing."""
+    return [
+        (fragments[one.first], fragments[one.second], one.right if one.same else 1 - one.right)
+        for one in answers
+        if one.same is not None
     ]
 
 

@@ -27,6 +27,7 @@ from kbforge.contracts import (
     Likelihood,
     ModelSpec,
     OnlineClusterer,
+    PairAnswer,
     Provenance,
 )
 from kbforge.errors import ModelError, UsageError, counted, did_you_mean, listed, option, quoted
@@ -81,8 +82,8 @@ class RunOptions:
         confidence_map: a file that `kbforge calibrate --confidence` wrote; None uses the
             calibration file's, else the bundle's, if any.
         defaults: a folder with your own default models; the shipped ones replace missing ones.
-        answers: a file that `kbforge review` wrote; every grouping honours it, and it guides the
-            choice of likelihood and alpha if nothing else sets them.
+        answers: a file that `kbforge review` wrote; every grouping honours it, and it teaches
+            the model of pairs.
         estimate: which grouping to write: "map", the heaviest particle; "binder" or "vi", the one
             with the smallest expected loss (`kbforge.kb.consensus`).
         alternatives: which other groupings an entity keeps: "few", the three most probable above
@@ -238,6 +239,12 @@ class Models:
     surrogate: ConjugateLikelihood | None
     index: CandidateIndex | None  # which clusters to compare with; None is all
     max_evals: int | None  # M
+
+    def taught(self, answers: Sequence[PairAnswer]) -> Models:
+        """The same with a likelihood that answers have taught."""
+        likelihood = self.likelihood.taught(answers)
+        own = self.index is self.likelihood.index
+        return replace(self, likelihood=likelihood, index=likelihood.index if own else self.index)
 
     def spec(self, prior: DirichletProcess, choices: RunOptions) -> ModelSpec:
         """The model to cluster with."""
@@ -446,10 +453,10 @@ def made_of(prepared: PreparedRun, choices: RunOptions) -> Provenance:
         for kind, of_kind in choices.options.items()
         if of_kind
     }
+    taken = {name: _text(value) for name, value in prepared.options.items()}
     if choices.likelihood is None and not choices.of("likelihood"):
-        found = {name: _text(value) for name, value in prepared.options.items()}
-        taken = default_options(prepared.likelihood, choices.defaults, choices.link) | found
-        options |= {"likelihood": taken} if taken else {}
+        taken = default_options(prepared.likelihood, choices.defaults, choices.link) | taken
+    options |= {"likelihood": taken} if taken else {}
     return Provenance(
         kbforge=__version__,
         likelihood=prepared.likelihood,

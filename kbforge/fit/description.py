@@ -13,15 +13,16 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
+from kbforge.contracts import FloatArray, Fragment, IntArray, PairAnswer
+from kbforge.errors import counted
 from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.columns import FragmentColumns, Statements, statements_of
 from kbforge.kb.entities import firsts_of, naming
@@ -364,8 +365,35 @@ class PairModel(Protocol):
         marks, or all. The others are `UNREAD`.
         """
 
-    def biased(self, nats: float) -> ConjugateLikelihood:
-        """The likelihood with a constant added to the log odds of every compared pair."""
+    @property
+    def lesson(self) -> Lesson | None:
+        """What answers taught it, if any did."""
+
+    def taught(self, answers: Sequence[PairAnswer]) -> Self:
+        """See `kbforge.contracts.Likelihood`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What answers taught a model of pairs."""
+
+    answers: int  # about two fragments that do not state the same
+    loss_before: float  # mean log loss of the answers by the model without them, nats
+    loss_after: float  # the same if all but the predicted one have taught it
+
+    def __str__(self) -> str:
+        said = f"{counted(self.answers, 'answer')} to learn from"
+        if not self.answers:
+            return said
+        losses = f"the others predict an answer with a log loss of {self.loss_after:.2f} nats"
+        before = f"pairs alone with {self.loss_before:.2f}"
+        if self.loss_after > self.loss_before:
+            return f"{said}, which say nothing of other pairs: {losses}, {before}"
+        return f"{said}: {losses}, {before}"
+
+    def to_json(self) -> dict[str, float]:
+        """The figures by name."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False)

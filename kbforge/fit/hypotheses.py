@@ -222,7 +222,6 @@ class Hypothesis:
     log_alpha: float  # where on the path; 0 for exact names
     labels: IntArray  # [n] the smallest fragment of each one's cluster
     own: float = math.nan  # the likelihood's own log alpha; NaN if that says nothing of a file
-    bias: float = 0.0  # what the pair model adds to its log odds, nats (`kbforge.fit.prepare`)
 
     @property
     def alpha(self) -> float:

@@ -6,22 +6,16 @@ is used anyway, with a note. A `Chooser` derives the rest from the fragments.
 
 *Choosing.* The likelihoods that can read the file are fitted to it, and the judge
 (`kbforge.fit.judge`) compares their groupings.
-
-*Duplicates.* Tables may be linked if none has duplicates. A link separates the records of a table,
-so an entity that a table lists twice becomes two. A record is *repeated* if another record of its
-table has the same values, ignoring case. It is a *near duplicate* of another if they share a name,
-and share a value of every attribute that both state.
 """
 
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -33,17 +27,16 @@ from kbforge.contracts import (
     CandidateIndex,
     Clusterer,
     ConjugateLikelihood,
-    Constraints,
     Decision,
     Fragment,
     Likelihood,
     OnStage,
     Stage,
 )
-from kbforge.errors import KBForgeError, UsageError, counted, listed, option, quoted
-from kbforge.files.answers import NumberedAnswer, placed, read_answers
+from kbforge.errors import KBForgeError, UsageError, option
+from kbforge.files.answers import NumberedAnswer, pair_answers, placed, read_answers
 from kbforge.files.answers import decided as decisions_of
-from kbforge.files.columns import sizes_of_sources, statements_of
+from kbforge.files.columns import statements_of
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, alpha_by_grouping, read_calibration
 from kbforge.fit.choices import (
     DEFAULT_LIKELIHOOD,
@@ -69,6 +62,7 @@ from kbforge.fit.confidence import (
     shipped_confidence,
 )
 from kbforge.fit.description import FileContext, PairModel
+from kbforge.fit.duplicates import tables_to_link
 from kbforge.fit.hypotheses import (
     ALIASES,
     MOST_COMPARED,
@@ -79,11 +73,9 @@ from kbforge.fit.hypotheses import (
 )
 from kbforge.fit.judge import (
     Judgement,
-    effect_of_answers,
     judge,
     shipped_scorer,
     with_aliases,
-    with_biases,
     with_exponent,
 )
 from kbforge.indexes.selective import Sample, Selective
@@ -97,14 +89,12 @@ def prepare(
     choices: RunOptions,
     decided: Sequence[NumberedAnswer] | None = None,
     on_stage: OnStage | None = None,
-    asks: bool = False,
     tables: bool = False,
 ) -> PreparedRun:
     """Choose likelihood, alpha and confidence map for the fragments, with notes that say why.
 
-    A refit passes the decisions about pairs (`decided`), which count as answers. With `asks` the
-    judgement will be used for questions; with `tables` sources may be linked; `on_stage` is called
-    at each stage.
+    A refit passes the decisions about pairs (`decided`), which count as answers. With `tables`
+    sources may be linked; `on_stage` is called at each stage.
     """
     if not fragments:
         raise KBForgeError("there are no fragments to cluster")
@@ -119,7 +109,6 @@ def prepare(
         *(fragments, choices.defaults, answers, on_stage),
         named=choices.likelihood is not None,
         link=choices.link,
-        asks=asks,
         tables=tables,
         exponent=choices.size_exponent,
     )
@@ -128,13 +117,16 @@ def prepare(
         choice = _choice(chooser, choices, named)
         if choice is not None:
             choices, fitted = replace(choices, likelihood=choice.name), choice.likelihood
-            notes += filter(None, (choice.note, _advice(chooser.judgement, choices)))
+            notes += filter(None, (choice.note, _advice(chooser.judgement, choices, answers)))
         models = make_models(choices, clusterer, notes, fitted, len(fragments) > MANY)
     notes += _note_of_a_black_box(models, clusterer, choices, len(fragments))
     if fitted is None:
         Stages("preparing", 1, on_stage).begin(f"learning {choices.likelihood_name}")
     _fit(models, fragments, choices, fitted is not None, notes)
+    if answers and fitted is None:
+        models = models.taught(pair_answers(answers, fragments))
     prior = _prior(models.likelihood, choices, named, choice, chooser, notes, decided is not None)
+    notes += _lessons(models.likelihood, chooser.fitted.get(_OF_PAIRS))
     if choices.link is not None:
         notes.append(link_note(fragments, choices.link))
     confidence = _confidence(fragments, choices, named, models.likelihood, choice, chooser, notes)
@@ -148,9 +140,22 @@ def prepare(
         models,
         chooser.judgement,
         tuple(notes),
-        choices.of("likelihood") if choice is None else choice.options,
+        _with_layer(choices.of("likelihood") if choice is None else choice.options, models),
         decisions,
     )
+
+
+def _lessons(*likelihoods: Likelihood | None) -> list[str]:
+    """What answers taught the first that learned from them, in words."""
+    lessons = (getattr(likelihood, "lesson", None) for likelihood in likelihoods)
+    return [str(lesson) for lesson in lessons if lesson is not None][:1]
+
+
+def _with_layer(options: Mapping[str, object], models: Models) -> Mapping[str, object]:
+    """Options that make a likelihood again, with what answers taught it."""
+    weights: Sequence[float] = getattr(models.likelihood, "layer", ())
+    plain = {name: value for name, value in options.items() if name != "layer"}
+    return {**plain, **({"layer": ",".join(map(str, weights))} if weights else {})}
 
 
 def _answers(
@@ -368,9 +373,9 @@ def _listed(options: Mapping[str, object]) -> str:
 _LEAST_GAIN = 0.01  # F1 that a dozen answers must be expected to gain before anyone is told
 
 
-def _advice(judged: Judgement | None, choices: RunOptions) -> str:
+def _advice(judged: Judgement | None, choices: RunOptions, answers: Sequence[object]) -> str:
     """The advice to answer questions, if it is expected to help."""
-    if judged is None or judged.answers or choices.alpha is not None:
+    if judged is None or answers or choices.alpha is not None:
         return ""
     if judged.gain_of_answers < _LEAST_GAIN:
         return ""
@@ -386,6 +391,9 @@ _OF_VECTORS = "gaussian"
 _ALPHA_OF_TABLES = 5.5
 """For sources that are one to one: this alpha costs a third record more than it can gain from one
 of a pair by the best odds, minus those of records that are never compared (6 - 5 + log 2 nats)."""
+
+
+AnyLikelihood = TypeVar("AnyLikelihood", bound=Likelihood)
 
 
 @dataclass(frozen=True, eq=False)
@@ -409,8 +417,7 @@ class Chooser:
 
     In a large file only the pairs of a part are compared (`kbforge.fit.hypotheses`), unless the
     model of pairs clusters; then confidence maps do not read its pairs. In a file of hundreds of
-    thousands of fragments the model of pairs is not considered. With answers, or to ask for some
-    (`asks`), the model of pairs is also tried with biases.
+    thousands of fragments the model of pairs is not considered. Answers teach the model of pairs.
 
     If fragments are linked (`link`), the model of pairs compares those of different tables, with
     its own alpha, because the judge was not trained on one-to-one groupings. It does the same if
@@ -427,14 +434,14 @@ class Chooser:
         on_stage: OnStage | None = None,
         named: bool = False,
         link: str | None = None,
-        asks: bool = False,
         tables: bool = False,
         exponent: float | None = None,
     ) -> None:
         self._exponent = exponent
-        self._fragments, self._defaults, self._answers = fragments, defaults, answers
-        self._on_stage, self._link, self._asks = on_stage, link, asks or bool(answers)
-        self._looks_for_tables = tables and link is None and not self._asks
+        self._fragments, self._defaults = fragments, defaults
+        self._answers = pair_answers(answers, fragments)
+        self._on_stage, self._link = on_stage, link
+        self._looks_for_tables = tables and link is None and not answers
         self._most = MOST_COMPARED if named else MOST_TO_CHOOSE
         self.judgement: Judgement | None = None
         self.fitted: dict[str, ConjugateLikelihood] = {}
@@ -447,7 +454,7 @@ class Chooser:
         if not self._described:
             note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
             return LikelihoodChoice(_OF_VECTORS, note=f"{note}; {_override()}")
-        fragments, answers = self._fragments, self._answers
+        fragments = self._fragments
         by_pairs = len(fragments) <= MOST_OF_PAIRS and _OF_PAIRS in _readable()
         if self._link is not None and by_pairs:
             return self._linked()
@@ -455,32 +462,25 @@ class Chooser:
             return found
         stages = Stages("choosing a likelihood", 2 * len(_readable()), self._on_stage)
         file = _File(fragments, MOST_TO_CHOOSE)
-        fitted = self.fitted = _fit_likelihoods(file, self._options, stages)
+        fitted = self.fitted = self._fit_likelihoods(file, stages)
         judged = _judge_file(file, fitted, self._defaults, stages)
         too_large = len(fragments) > MOST_OF_PAIRS
-        if any_alpha and self._asks and not too_large and _OF_PAIRS in fitted:
-            judged = with_biases(judged, cast(PairModel, fitted[_OF_PAIRS]))
         if not any_alpha:
             judged = judged.without(NAMES)
         elif not too_large and ALIASES in registry.names("likelihoods") and of_graph(fragments):
             judged = with_aliases(judged, self._fitted(ALIASES))
         if too_large:
             judged = judged.without(_OF_PAIRS)
-        before, judged = judged, judged.answered(answers)
         self.judgement, best = judged, judged.chosen
         if best.likelihood in (NAMES, ALIASES):
             likelihood = fitted.get(best.likelihood) or self._fitted(best.likelihood)
             prior = default_prior(likelihood, self._exponent)
-            why = self._why(before, judged, prior)
-            return LikelihoodChoice(best.likelihood, likelihood, prior, why)
-        chosen, options = fitted[best.likelihood], {"bias": best.bias} if best.bias else {}
-        if options:
-            chosen = cast(PairModel, chosen).biased(best.bias)
+            return LikelihoodChoice(best.likelihood, likelihood, prior, self._why(judged, prior))
+        chosen = fitted[best.likelihood]
         prior = with_exponent(judged, chosen, self._exponent if any_alpha else 1.0)
         if best.likelihood == _OF_PAIRS and file.part is not None:
             chosen.fit(fragments)
-        why = self._why(before, judged, prior)
-        return LikelihoodChoice(best.likelihood, chosen, prior, why, options)
+        return LikelihoodChoice(best.likelihood, chosen, prior, self._why(judged, prior))
 
     def _fitted(self, name: str) -> ConjugateLikelihood:
         """A likelihood without options, fitted to the whole file."""
@@ -490,9 +490,9 @@ class Chooser:
         self.fitted[name] = likelihood
         return likelihood
 
-    def _why(self, before: Judgement, judged: Judgement, prior: DirichletProcess) -> str:
-        """The choice in words; `before` is the judgement without answers."""
-        why = str(effect_of_answers(before, judged)) if self._answers else _why(judged, prior)
+    def _why(self, judged: Judgement, prior: DirichletProcess) -> str:
+        """The choice in words."""
+        why = _why(judged, prior)
         if len(self._fragments) > MOST_OF_PAIRS:
             why += f"; {_OF_PAIRS} is not considered above {MOST_OF_PAIRS:,} fragments"
         return why
@@ -505,9 +505,9 @@ class Chooser:
         Stages("choosing a likelihood", 1, self._on_stage).begin("comparing records across tables")
         likelihood = make_likelihood(_OF_PAIRS, self._options(_OF_PAIRS))
         said = likelihood.fit(self._fragments)
+        likelihood = self._taught(likelihood)
         note = f"chosen: {_OF_PAIRS}, which compares records of different tables; {_override()}"
-        ignored = "answers choose nothing between linked tables" if self._answers else ""
-        note = "; ".join(filter(None, (note, said, ignored)))
+        note = "; ".join(filter(None, (note, said)))
         prior = default_prior(likelihood, self._exponent)
         return LikelihoodChoice(_OF_PAIRS, likelihood, prior, note)
 
@@ -545,20 +545,16 @@ class Chooser:
         file = _File(self._fragments, most, likelihood.index)
         tried = {*_readable(), name}
         stages = Stages("choosing alpha", len(_readable()) + len(tried), self._on_stage)
-        fitted = self.fitted = _fit_likelihoods(file, self._options, stages, without=name)
+        fitted = self.fitted = self._fit_likelihoods(file, stages, without=name)
         if mergeable(likelihood):
-            before = _judge_file(file, {**fitted, name: likelihood}, defaults, stages).only(name)
-            judged = before.answered(self._answers)
+            judged = _judge_file(file, {**fitted, name: likelihood}, defaults, stages).only(name)
             prior, why = with_exponent(judged, likelihood, self._exponent), "suits this file"
         else:
-            before = _judge_file(file, fitted, defaults, stages)
-            judged = before.answered(self._answers)
+            judged = _judge_file(file, fitted, defaults, stages)
             sample, clusters = judged.sample.fragments, judged.chosen.clusters
             prior = self._with_alpha(alpha_by_grouping(likelihood, sample, clusters))
             why = f"opens as many entities as {judged.chosen.likelihood} finds in this file"
         self.judgement = judged
-        if self._answers:
-            why = f"{why}: {effect_of_answers(before, judged)}"
         return prior, f"{_prior_called(prior)} {why}"
 
     def context(self, name: str, likelihood: Likelihood) -> FileContext:
@@ -570,10 +566,36 @@ class Chooser:
             if _OF_PAIRS not in self.fitted:
                 file = _File(self._fragments, self._most)
                 stages = Stages("learning how far to trust the result", 1, self._on_stage)
-                self.fitted |= _fit_likelihoods(file, self._options, stages, only=_OF_PAIRS)
+                self.fitted |= self._fit_likelihoods(file, stages, only=_OF_PAIRS)
             pairs = self.fitted.get(_OF_PAIRS)
         predicted = None if self.judgement is None else self.judgement.predicted(name)
         return FileContext(name, cast(PairModel | None, pairs), predicted)
+
+    def _fit_likelihoods(
+        self, file: _File, stages: Stages, without: str = "", only: str = ""
+    ) -> dict[str, ConjugateLikelihood]:
+        """The likelihoods to choose from that can read the file; answers have taught them."""
+        out: dict[str, ConjugateLikelihood] = {}
+        for name in _readable():
+            if only not in ("", name):
+                continue
+            if name == without:
+                stages.skip()
+                continue
+            stages.begin(f"learning {name}")
+            likelihood = make_likelihood(name, self._options(name))
+            assert isinstance(likelihood, ConjugateLikelihood)
+            try:
+                likelihood.fit(read := file.read_by(name))
+            except UsageError:  # it finds nothing to read
+                continue
+            out[name] = self._taught(likelihood)
+            if read is file.fragments:
+                file.fitted.append(out[name].index)
+        return out
+
+    def _taught(self, likelihood: AnyLikelihood) -> AnyLikelihood:
+        return likelihood.taught(self._answers) if self._answers else likelihood
 
     def _options(self, name: str) -> dict[str, Any]:
         return default_options(name, self._defaults, self._link)
@@ -653,34 +675,6 @@ def _readable() -> list[str]:
     return [name for name in _CHOOSES_FROM if name in registry.names("likelihoods")]
 
 
-def _fit_likelihoods(
-    file: _File,
-    options_of: Callable[[str], dict[str, Any]],
-    stages: Stages,
-    without: str = "",
-    only: str = "",
-) -> dict[str, ConjugateLikelihood]:
-    """The likelihoods to choose from that can read the file."""
-    out: dict[str, ConjugateLikelihood] = {}
-    for name in _readable():
-        if only not in ("", name):
-            continue
-        if name == without:
-            stages.skip()
-            continue
-        stages.begin(f"learning {name}")
-        likelihood = make_likelihood(name, options_of(name))
-        assert isinstance(likelihood, ConjugateLikelihood)
-        try:
-            likelihood.fit(read := file.read_by(name))
-        except UsageError:  # it finds nothing to read
-            continue
-        if read is file.fragments:
-            file.fitted.append(likelihood.index)
-        out[name] = likelihood
-    return out
-
-
 def _judge_file(
     file: _File,
     fitted: dict[str, ConjugateLikelihood],
@@ -719,115 +713,3 @@ def _why(judged: Judgement, prior: DirichletProcess) -> str:
 
 def _override() -> str:
     return f"name another with {option('likelihood')}"
-
-
-_MOST_SHARE = 0.05
-"""Maximum share of a table's records; above it, linking is probably wrong."""
-_MOST_SHARE_TO_LINK = 0.1
-"""The same, if the odds of records decide whether tables are one to one."""
-_MOST_COMPARED = 16  # records of one name that a record is compared with
-_MOST_NAMED = 4  # tables in a sentence
-_MOST_TABLES, _LEAST_RECORDS = 5, 50  # of a file whose sources are taken for tables
-
-_Statement: TypeAlias = Mapping[str, frozenset[str]]
-
-
-def duplicates_note(fragments: Sequence[Fragment], link: str | None) -> str:
-    """A note about linked tables, or about tables that could be linked; "" if there is none."""
-    if link is not None:
-        return _linked_note(_tables(fragments, link))
-    named = _without_duplicates(fragments, _MOST_SHARE)
-    if not named:
-        return ""
-    return (
-        f"the fragments are of {_tables_called(named)} that seem free of duplicates; if they are, "
-        f"{option('link', 'source')} compares them one to one"
-    )
-
-
-def tables_to_link(fragments: Sequence[Fragment]) -> str:
-    """The sources as words, if they may be tables that a model of pairs links; else ""."""
-    named = _without_duplicates(fragments, _MOST_SHARE_TO_LINK)
-    return _tables_called(named) if named else ""
-
-
-def _without_duplicates(fragments: Sequence[Fragment], most: float) -> list[str]:
-    """The sources, ascending, if they are a few tables with few duplicates; else empty."""
-    sizes = sizes_of_sources(fragments, _MOST_TABLES)
-    named = sorted(name for name in sizes if name is not None)
-    if not 2 <= len(named) == len(sizes) or min(sizes.values()) < _LEAST_RECORDS:
-        return []
-    tables = _tables(fragments, "source")
-    return [] if any(_share_of_duplicates(of) > most for of in tables.values()) else named
-
-
-def _tables_called(named: Sequence[str]) -> str:
-    return f"{len(named)} tables ({listed(named, _MOST_NAMED)})"
-
-
-def _tables(fragments: Iterable[Fragment], link: str) -> dict[str, list[_Statement]]:
-    """The values of the records of each table, in lower case."""
-    linked = Constraints(link=link)
-    tables: dict[str, list[_Statement]] = defaultdict(list)
-    for x in fragments:
-        stated = {a: frozenset(v.casefold() for v in vs) for a, vs in x.properties.items()}
-        for value in linked.stated(x):
-            tables[value].append(stated)
-    return tables
-
-
-def _linked_note(tables: Mapping[str, Sequence[_Statement]]) -> str:
-    """The number of records of linked tables with a duplicate there; "" if no value is shared."""
-    shared = {name: of for name, of in tables.items() if len(of) > 1}
-    if not shared:
-        return ""
-    exact = {name: n for name, of in shared.items() if (n := len(_repeated(of)))}
-    said = "no table has identical records"
-    if exact:
-        parts = [f"{n:,} of {len(shared[name]):,} of {_called(name)}" for name, n in exact.items()]
-        said = (
-            f"{counted(sum(exact.values()), 'record')} ({listed(parts, _MOST_NAMED)}) are "
-            "identical to another one of their table, and stay separate"
-        )
-    shares = {name: _share_of_duplicates(of) for name, of in shared.items()}
-    many = [f"{_called(n)} ({share:.0%})" for n, share in shares.items() if share > _MOST_SHARE]
-    if not many:
-        return said
-    return (
-        f"{said}; {listed(many, _MOST_NAMED)} may have duplicates (equal names and no conflict): "
-        "linking is for tables without any, so remove them first, or use kbforge cluster without "
-        f"{option('link')}"
-    )
-
-
-def _called(name: str) -> str:
-    return quoted(name, 40)
-
-
-def _share_of_duplicates(table: Sequence[_Statement]) -> float:
-    """The share of a table's records that are repeated or have a near duplicate."""
-    return len(_repeated(table) | _near(table)) / len(table)
-
-
-def _repeated(table: Sequence[_Statement]) -> set[int]:
-    """The records that are identical to another one."""
-    groups: dict[frozenset[tuple[str, frozenset[str]]], list[int]] = defaultdict(list)
-    for number, said in enumerate(table):
-        if said:
-            groups[frozenset(said.items())].append(number)
-    return {number for group in groups.values() if len(group) > 1 for number in group}
-
-
-def _near(table: Sequence[_Statement]) -> set[int]:
-    """The records that share a name with another one and do not conflict with it."""
-    near: set[int] = set()
-    named: dict[str, list[int]] = defaultdict(list)
-    for number, said in enumerate(table):
-        for name in sorted(said.get("name", ())):
-            for other in named[name][-_MOST_COMPARED:]:
-                if not any(
-                    v.isdisjoint(table[other][a]) for a, v in said.items() if a in table[other]
-                ):
-                    near |= {other, number}
-            named[name].append(number)
-    return near

@@ -1,59 +1,21 @@
 """Chooses the most useful pairs to ask people about.
 
-Both queues have `next`, `add` (an answer; None is "unknown") and `undo`. A `GroupingQueue` chooses
-between candidate groupings of a sample, a `PosteriorQueue` corrects the groupings of a posterior.
+Both queues have `next`, `add` (an answer; None is "unknown") and `undo`. A `TeachingQueue` teaches
+the model of pairs of a file, a `PosteriorQueue` corrects the groupings of a posterior.
 
-**Belief.** The log odds that a pair is one entity are linear in its features v:
+**Teaching.** An answer about a pair of a file teaches the model of pairs
+(`kbforge.contracts.Likelihood.taught`), which tells most about pairs of which it is least certain.
+With p the probability that a pair is one entity, by the model that all answers so far have taught,
+the next question is about the pair with the largest
 
-    f(v) = w_0 + sum over k of w_k v_k
+    p (1 - p) exp(.3 g)
 
-where w has a Gaussian prior. People and programs err: an answer "same" has probability
-e + (1 - 2 e) sigmoid(f), where e is the rate of its answerer. The posterior of w is approximated by
-a Gaussian at its mode (Laplace), found by Fisher scoring with halved steps (McCullagh and Nelder
-1989, 2.5; the link is that of Pregibon's contaminated binomial, 1982).
+where g is drawn from the Gumbel distribution, so that not all questions are about the same kind of
+pair. No fragment is asked about twice, nor one that states the same, as long as there are others.
 
-**Groupings.** Candidates vote on each pair: v_k is 1 if candidate k joins it, else 0. A pair that
-no candidate joins is probably not one entity, and a pair that all join probably is; in between,
-votes count by the prior weight p_k of the candidate:
-
-    E w_0 = -H,  E w_k = 2 H p_k;  sd w_0 = S_0,  var w_k = S^2 (p_k + 1 / K) / 2
-
-The candidates along one merge path join ever more pairs. So f follows the path as a random walk,
-and an answer about one height is most informative about the heights beside it.
-
-Pairs that the same candidates join are equivalent for choosing between the candidates. They form a
-*cell*:
-
-| symbol | meaning |
-|---|---|
-| K | candidates |
-| n | fragments of the sample that all candidates group |
-| I | probes: the fragments whose pairs are listed |
-| C | cells |
-| v[c, k] | whether candidate k joins the pairs of cell c |
-| N[i, c] | the number of pairs of cell c with probe i |
-| a[i, k] | the size of probe i's cluster in candidate k |
-
-Pairs that no candidate joins are in no cell. Fragments that are alone in every candidate are not
-probes. A candidate's value is its expected B-cubed F1 (mean over items) on the probes. With q the
-believed probability that a pair of a cell is one entity:
-
-    n_ik = 1 + sum over c of N_ic v_ck q_c      expected fragments of i's cluster that belong there
-    b_i  = 1 + sum over c of N_ic q_c           expected fragments of i's entity
-    F_k  = mean over i of 2 n_ik / (a_ik + b_i)
-
-F is linear in w near the mean: with J its Jacobian and S the covariance of w, that of F is J S J'.
-An answer about cell c reduces the variance of F_k by (J_k S x_c)^2 / (1 / I_c + x_c' S x_c). The
-next question is about the cell that most reduces the variance of the differences between the leader
-and its rivals, each weighted by the probability that the rival is better. The pair is drawn at
-random within the cell, so answers are a stratified sample of it.
-
-Every third question is an *audit*: it draws an entity of the leader at random, and asks about the
-entity's pair that is most probably wrong. The share of failed audits estimates the share of wrong
-entities.
-
-Before any answer the candidates' values are their predicted gains. These differ from their values
-under the prior belief, and after t answers m / (m + t) of the difference is still added.
+Every sixth question is an *audit*: it draws an entity of the judge's grouping at random, and asks
+about the entity's pair that is most probably wrong. The share of failed audits estimates the share
+of wrong entities.
 
 **Posteriors.** Two fragments that share a cluster in every particle, and in the point estimate, are
 one *part*: a question about one is the same question about the other. A cluster of the point
@@ -88,36 +50,39 @@ Information favours the most uncertain pairs, the value those that matter most. 
 answer, not the following ones.
 
 Particles are few, and a model that is wrong about one pair is wrong about others in the same way.
-So the belief reads v = logit p of the particles' reported probability p. Before any answer w_1 is
-1; the standard deviations are 1 nat for w_0 and 1/2 for w_1. Answers change the posterior, and the
-queue follows it (`update`, `gone`).
+So the log odds that the queue believes are linear in those that the particles report,
+
+    f(v) = w_0 + w_1 v,  v = logit p
+
+where w has a Gaussian prior: before any answer w_1 is 1; the standard deviations are 1 nat for w_0
+and 1/2 for w_1. An answer "same" has probability e + (1 - 2 e) sigmoid(f). The posterior of w is
+approximated by a Gaussian at its mode (Laplace), found by Fisher scoring with halved steps
+(McCullagh and Nelder 1989, 2.5; the link is that of Pregibon's contaminated binomial, 1982).
+Answers change the posterior, and the queue follows it (`update`, `gone`).
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-from scipy.special import expit, ndtr, xlog1py, xlogy
+from scipy.special import expit, xlog1py, xlogy
 
-from kbforge.contracts import Cluster, FloatArray, IntArray, Subproblem
+from kbforge.contracts import Cluster, FloatArray, Fragment, IntArray, Subproblem
 from kbforge.evaluation.reliability import BoolArray
-from kbforge.files.answers import AUDIT, INFORMATIVE, PERSON_RIGHT, NumberedAnswer
+from kbforge.files.answers import AUDIT, INFORMATIVE, PERSON_RIGHT, NumberedAnswer, pair_answers
+from kbforge.fit.description import PairModel
 
 ERROR = 1 - PERSON_RIGHT
 """e: the probability that a person's answer about a file is wrong."""
 
 Error: TypeAlias = float | FloatArray
 
-_H = 3.0  # nats: a pair that no candidate joins has odds of one to twenty
-_OFFSET = 1.0  # S_0 and the sd of w_0, nats
-_SPREAD = 3.0  # S, nats: what all votes together may be off by
+_OFFSET = 1.0  # sd of w_0, nats
 _STEPS = 50
 _CONVERGED = 1e-9
 
@@ -139,13 +104,6 @@ class Belief:
         1992)."""
         mean, variance = self.logit(votes)
         return np.asarray(expit(mean / np.sqrt(1 + np.pi * variance / 8)), np.float64)
-
-
-def prior(weights: FloatArray) -> Belief:
-    """The belief before any answer, given the weights p of the candidates, sum 1, shape [K]."""
-    mean = np.append(-_H, 2 * _H * weights)
-    variance = np.append(_OFFSET**2, _SPREAD**2 * (weights + 1 / len(weights)) / 2)
-    return Belief(mean, np.diag(variance))
 
 
 def update(
@@ -209,250 +167,123 @@ def _scores(
     return gradient, (x * information_of(logit, error)[:, None]).T @ x
 
 
-MOST_PROBES = 512
-_MOST_PAIRS = 200_000  # listed at most, whatever the candidates join
-_WORD = 8  # bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Votes:
-    """The cells of a sample, and its listed pairs: numbers of probe, other fragment and cell."""
-
-    cells: BoolArray  # v [C, K]
-    counts: sparse.csr_array  # N [I, C]
-    sizes: FloatArray  # a [I, K]
-    share: float  # of the sample that is not alone in all candidates: what the probes stand for
-    probe: IntArray  # [pairs], ascending
-    other: IntArray  # [pairs]
-    cell: IntArray  # [pairs]
-
-
-def count_votes(groupings: IntArray, rng: np.random.Generator) -> Votes:
-    """The cells of candidate groupings [K, n]; of many fragments `rng` draws the probes."""
-    k, n = groupings.shape
-    sizes = np.stack([np.bincount(row, minlength=1)[row] for row in groupings])  # [K, n]
-    joined = np.flatnonzero((sizes > 1).any(axis=0))
-    probes, partners, patterns = [], [], []
-    listed = 0
-    for i in rng.permutation(joined)[:MOST_PROBES].tolist():
-        together = groupings == groupings[:, i, None]  # [K, n]
-        together[:, i] = False
-        others = np.flatnonzero(together.any(axis=0))
-        probes.append(i)
-        partners.append(others)
-        patterns.append(np.packbits(together[:, others], axis=0).T)  # [others, bytes]
-        listed += len(others)
-        if listed >= _MOST_PAIRS:
-            break
-    if not probes:
-        nothing = np.zeros(0, np.int64)
-        none, nobody = np.zeros((0, k), np.bool_), sparse.csr_array((0, 0))
-        return Votes(none, nobody, np.zeros((0, k)), 0.0, nothing, nothing, nothing)
-    lengths = np.array([len(others) for others in partners])
-    order = np.argsort(probes)
-    row = np.repeat(np.argsort(order), lengths)
-    bits = np.concatenate(patterns)
-    distinct, cell = _distinct(bits)
-    cells = np.unpackbits(distinct, axis=1, count=k).astype(np.bool_)
-    counts = sparse.csr_array((np.ones(len(row)), (row, cell)), shape=(len(probes), len(cells)))
-    counts.sum_duplicates()
-    listed_order = np.argsort(row, kind="stable")
-    chosen = np.array(probes)[order]
-    return Votes(
-        cells=cells,
-        counts=counts,
-        sizes=sizes[:, chosen].T.astype(np.float64),
-        share=len(joined) / n,
-        probe=chosen[row[listed_order]],
-        other=np.concatenate(partners)[listed_order],
-        cell=cell[listed_order],
-    )
-
-
-def votes_on(groupings: IntArray, first: IntArray, second: IntArray) -> BoolArray:
-    """Which candidates join pairs, shape [pairs, K]."""
-    together: BoolArray = groupings[:, first] == groupings[:, second]
-    return together.T
-
-
-def _distinct(bits: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], IntArray]:
-    """The distinct rows, and the number of each row."""
-    padded = np.zeros((len(bits), -(-bits.shape[1] // _WORD) * _WORD), np.uint8)
-    padded[:, : bits.shape[1]] = bits
-    words = padded.view(">u8")
-    order = np.lexsort(words.T[::-1])
-    ordered = words[order]
-    begins = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
-    number = np.empty(len(bits), np.int64)
-    number[order] = np.cumsum(begins) - 1
-    return bits[order[begins]], number
-
-
-_JUDGED = 2.0  # m: answers after which the belief counts as much as the predicted gains
-_TEMPERATURE = 0.1  # of F1: candidates predicted to be so much worse weigh 1/e
-_LEAST_VARIANCE = 1e-8
-_AUDITED = 3  # every so many-th question audits an entity
+_AUDITED = 6  # every so many-th question audits an entity
+_VARIETY = 0.3  # scale of the noise on the log of a question's worth
 
 
 @dataclass(frozen=True, slots=True)
 class CandidatePair:
-    """A pair of a sample to ask about, by numbers of its fragments."""
+    """A pair of a file to ask about, by numbers of its fragments."""
 
     first: int
     second: int
     how: str  # "informative" or "audit"
-    joined: float  # prior weight of the candidates that put them together, in [0, 1]
-    share: float  # of all listed pairs that have the same votes, in (0, 1]
+    joined: float  # probability that they are one entity, by the model as taught so far
+    share: float  # of the compared pairs that are as uncertain, or more, in (0, 1]
 
 
-class GroupingQueue:
-    """Questions that determine the best of some groupings.
+class TeachingQueue:
+    """Questions that teach a model of pairs, which reads some fragments of a file.
 
-    `groupings` has the cluster of each fragment, [K, n]; `gains` the predicted F1 gains over a
-    fixed grouping, [K]. Fragments with equal numbers in `alike` [n] are identical, and no question
-    pairs them.
+    `fragments` are the file's, `read` the numbers of those that the model was fitted to, and
+    `entities` the entity of some of these, by number.
     """
 
     def __init__(
-        self, groupings: IntArray, gains: FloatArray, alike: IntArray, seed: int = 0
+        self,
+        pairs: PairModel,
+        fragments: Sequence[Fragment],
+        read: Sequence[int],
+        entities: Mapping[int, int],
+        seed: int = 0,
     ) -> None:
-        self._groupings, self._gains, self._alike, self._seed = groupings, gains, alike, seed
-        self._votes = count_votes(groupings, np.random.default_rng([seed, len(gains)]))
-        weights = np.exp((gains - gains.max()) / _TEMPERATURE)
-        self.weights: FloatArray = weights / weights.sum()
-        self._prior = prior(self.weights)
-        self._answers: list[tuple[int, int, bool | None, float]] = []
-        self._before = self._worth_by(self._prior)[0]
+        self._pairs, self._fragments, self._seed = pairs, fragments, seed
+        self._answers: list[NumberedAnswer] = []
+        odds = pairs.pair_odds([fragments[number] for number in read])
+        first = np.unique(odds.row, return_index=True)  # rows are numbered from 0
+        self._fragment = np.zeros(int(odds.row.max(initial=-1)) + 1, np.int64)
+        self._fragment[first[0]] = np.asarray(read, np.int64)[first[1]]
+        self._row = dict(zip(read, odds.row.tolist(), strict=True))
+        self._links = odds.first < odds.second
+        self._one, self._other = odds.first[self._links], odds.second[self._links]
+        self._entity = np.full(len(self._fragment), -1, np.int64)
+        for number, entity in entities.items():
+            self._entity[self._row[number]] = entity
 
     @cached_property
-    def belief(self) -> Belief:
-        """The belief after the answers so far."""
-        known = self._known()
-        first, second = (np.array([one[k] for one in known], np.int64) for k in (0, 1))
-        same = np.array([one[2] for one in known], np.bool_)
-        error = np.array([one[3] for one in known], np.float64)
-        return update(self._prior, votes_on(self._groupings, first, second), same, error)
+    def taught(self) -> PairModel:
+        """The model after the answers so far."""
+        answers = pair_answers(self._answers, self._fragments)
+        return self._pairs.taught(answers) if answers else self._pairs
 
-    def _known(self) -> list[tuple[int, int, bool | None, float]]:
-        return [one for one in self._answers if one[2] is not None]
+    @cached_property
+    def _probability(self) -> FloatArray:
+        """Of the compared pairs to be one entity, by the taught model, shape [pairs]."""
+        odds = self.taught.pair_odds([self._fragments[number] for number in self._row])
+        return np.asarray(expit(odds.nats[self._links]), np.float64)
 
     def add(
         self, pair: CandidatePair | NumberedAnswer, same: bool | None, error: float = ERROR
     ) -> None:
         """Add an answer, and the probability that it is wrong; None is "unknown"."""
-        self._answers.append((pair.first, pair.second, same, error))
-        self._forget_worth()
+        self._answers.append(NumberedAnswer(pair.first, pair.second, same, False, 1 - error))
+        self._forget()
 
     def undo(self) -> None:
         """Forget the last answer."""
         self._answers.pop()
-        self._forget_worth()
+        self._forget()
 
-    def _forget_worth(self) -> None:
-        for name in ("belief", "_worth"):
+    def _forget(self) -> None:
+        for name in ("taught", "_probability"):
             self.__dict__.pop(name, None)
-
-    def scores(self) -> FloatArray:
-        """Expected F1 of the candidates minus that of the first, shape [K]."""
-        rest = _JUDGED / (_JUDGED + len(self._known()))
-        after, _ = self._worth
-        return np.asarray(after + rest * (self._gains - self._gains[0] - self._before))
-
-    def best(self) -> int:
-        """The candidate with the largest expected F1; the first of equals."""
-        return int(np.argmax(self.scores()))
 
     def next(self) -> CandidatePair | None:
         """The pair to ask about; None if nothing is left to ask."""
-        open_pairs = self._open()
-        if not len(open_pairs):
-            return None
         rng = np.random.default_rng([self._seed, len(self._answers)])
-        if len(self._answers) % _AUDITED == _AUDITED - 1:
-            return self._audit(open_pairs, rng)
-        cells = np.unique(self._votes.cell[open_pairs])
-        value = self._value(cells)
-        if not value.max() > 0:
-            return self._audit(open_pairs, rng)
-        cell = cells[int(np.argmax(value))]
-        pairs = open_pairs[self._votes.cell[open_pairs] == cell]
-        # a random probe of the cell, then a random pair of it: items count alike
-        probes = self._votes.probe[pairs]
-        pairs = pairs[probes == rng.choice(np.unique(probes))]
-        return self._pair_at(int(rng.choice(pairs)), INFORMATIVE)
+        asked = np.array(
+            [self._rows(one.first, one.second) for one in self._answers], np.int64
+        ).reshape(-1, 2)
+        n = len(self._fragment)
+        new = ~np.isin(self._one * n + self._other, asked[:, 0] * n + asked[:, 1])
+        if not new.any():
+            return None
+        if len(self._answers) % _AUDITED == _AUDITED - 1 and (pair := self._audit(new, rng)):
+            return pair
+        apart = new & ~np.isin(self._one, asked) & ~np.isin(self._other, asked)
+        p = self._probability
+        worth = np.log(p * (1 - p)) + _VARIETY * rng.gumbel(size=len(p))
+        open_pairs = np.flatnonzero(apart if apart.any() else new)
+        return self._pair_at(int(open_pairs[np.argmax(worth[open_pairs])]), INFORMATIVE)
 
-    def _open(self) -> IntArray:
-        """The listed pairs, without those that equal a pair already asked about."""
-        pair = self._pair_names(self._votes.probe, self._votes.other)
-        first, second = (np.array([a[k] for a in self._answers], np.int64) for k in (0, 1))
-        asked = self._pair_names(first, second)
-        return np.flatnonzero(~np.isin(pair, asked))
+    def _rows(self, first: int, second: int) -> tuple[int, int]:
+        """The rows of two fragments, ascending; -1 if the model was not fitted to one."""
+        one, other = sorted(self._row.get(number, -1) for number in (first, second))
+        return one, other
 
-    def _pair_names(self, first: IntArray, second: IntArray) -> IntArray:
-        one, other = self._alike[first], self._alike[second]
-        return np.minimum(one, other) * len(self._alike) + np.maximum(one, other)
-
-    def _audit(self, pairs: IntArray, rng: np.random.Generator) -> CandidatePair:
-        """A random entity of the leader, and its pair that is most probably wrong."""
-        leader = self._groupings[self.best()]
-        probe, other = self._votes.probe[pairs], self._votes.other[pairs]
-        drawn = np.unique(probe)
-        chance = 1 / np.bincount(leader)[leader[drawn]]
-        chosen = rng.choice(drawn, p=chance / chance.sum())
-        mine = np.flatnonzero(probe == chosen)
-        q = self.belief.probability(self._votes.cells[self._votes.cell[pairs[mine]]])
-        together = leader[other[mine]] == leader[chosen]
-        return self._pair_at(int(pairs[mine[np.argmax(np.where(together, 1 - q, q))]]), AUDIT)
+    def _audit(self, new: BoolArray, rng: np.random.Generator) -> CandidatePair | None:
+        """A random entity, and its pair that is most probably wrong; None if there is none."""
+        one, other = self._entity[self._one], self._entity[self._other]
+        within = np.flatnonzero(new & (one >= 0) & (other >= 0))
+        entities = np.unique(np.concatenate([one[within], other[within]]))
+        if not len(entities):
+            return None
+        entity = rng.choice(entities)
+        pairs = within[(one[within] == entity) | (other[within] == entity)]
+        p = self._probability[pairs]
+        wrong = np.where(one[pairs] == other[pairs], 1 - p, p)
+        return self._pair_at(int(pairs[np.argmax(wrong)]), AUDIT)
 
     def _pair_at(self, pair: int, how: str) -> CandidatePair:
-        cell = int(self._votes.cell[pair])
+        p = self._probability
+        first, second = sorted(self._fragment[[self._one[pair], self._other[pair]]].tolist())
         return CandidatePair(
-            first=int(self._votes.probe[pair]),
-            second=int(self._votes.other[pair]),
+            first=first,
+            second=second,
             how=how,
-            joined=min(float(self._votes.cells[cell] @ self.weights), 1.0),
-            share=float(np.mean(self._votes.cell == cell)),
+            joined=float(p[pair]),
+            share=float(np.mean(np.abs(p - 0.5) <= abs(p[pair] - 0.5))),
         )
-
-    def _value(self, cells: IntArray) -> FloatArray:
-        """How much an answer reduces the variance of the decision, shape [cells]."""
-        mean, jacobian = self.scores(), self._worth[1]
-        leader = int(np.argmax(mean))
-        difference = jacobian - jacobian[leader]  # [K, K + 1]
-        covariance = self.belief.covariance
-        apart = ((difference @ covariance) * difference).sum(axis=1)
-        doubt = np.sqrt(np.maximum(apart, _LEAST_VARIANCE))
-        rival = ndtr((mean - mean[leader]) / doubt)
-        rival[leader] = 0.0
-        x = design(self._votes.cells[cells])
-        logit, spread = self.belief.logit(self._votes.cells[cells])
-        taken = (difference @ covariance @ x.T) ** 2  # [K, cells]
-        said = information_of(logit / np.sqrt(1 + np.pi * spread / 8))
-        value: FloatArray = rival @ taken * said / (1 + said * spread)
-        return value
-
-    @cached_property
-    def _worth(self) -> tuple[FloatArray, FloatArray]:
-        return self._worth_by(self.belief)
-
-    def _worth_by(self, belief: Belief) -> tuple[FloatArray, FloatArray]:
-        """F minus that of the first candidate, shape [K], and J, shape [K, K + 1]."""
-        votes = self._votes
-        if not len(votes.cells):
-            k = len(self._gains)
-            return np.zeros(k), np.zeros((k, k + 1))
-        v = votes.cells.astype(np.float64)  # [C, K]
-        q = belief.probability(votes.cells)
-        n = 1 + votes.counts @ (v * q[:, None])  # [I, K]
-        total = votes.sizes + (1 + votes.counts @ q)[:, None]
-        scale = votes.share / len(n)
-        f = scale * (2 * n / total).sum(axis=0)
-        by_cell = votes.counts.T @ (2 / total) * v - votes.counts.T @ (2 * n / total**2)  # [C, K]
-        logit, _ = belief.logit(votes.cells)
-        p = expit(logit)
-        x = design(votes.cells)
-        jacobian = scale * (by_cell * (p * (1 - p))[:, None]).T @ x
-        return f - f[0], jacobian
 
 
 MOST = 96

@@ -5,8 +5,8 @@ Both ask about the most useful pair first, and can undo answers:
     while evidence := review.question():
         review.answer(evidence, same=ask_somebody(evidence))
 
-A `FileReview` asks which of the judge's hypotheses (`kbforge.fit.judge`) is best. Its answers go to
-a file, which `kbforge cluster --answers` uses to choose. A `PosteriorReview` asks about uncertain
+A `FileReview` asks what teaches the model of pairs most. Its answers go to a file, from which
+`kbforge cluster --answers` learns. A `PosteriorReview` asks about uncertain
 pairs of a clustering, in a store or in memory, and shows the evidence for and against. Its answers
 are decisions. `kbforge.cli.review` asks at a terminal or line by line.
 """
@@ -40,14 +40,14 @@ from kbforge.files.answers import (
 )
 from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import RunOptions
-from kbforge.fit.judge import AnswerEffect, Judgement, effect_of_answers
+from kbforge.fit.description import Lesson
 from kbforge.fit.prepare import prepare
 from kbforge.fit.questions import (
     REVIEW_ERROR,
     CandidatePair,
-    GroupingQueue,
     PairQuestion,
     PosteriorQueue,
+    TeachingQueue,
 )
 
 MOST_OTHERS = 4
@@ -105,7 +105,7 @@ class Review(ABC, Generic[Q]):
     """Questions about pairs, most useful first; answers are stored and change the next
     questions."""
 
-    def __init__(self, queue: GroupingQueue | PosteriorQueue) -> None:
+    def __init__(self, queue: TeachingQueue | PosteriorQueue) -> None:
         self._queue = queue
         self._said: list[tuple[Q, bool | None]] = []
 
@@ -164,11 +164,11 @@ class Review(ABC, Generic[Q]):
 class FileReview(Review[CandidatePair]):
     """Questions about one file of fragments with distinct ids, and the answers so far.
 
-    If `choices` names a likelihood, only this one is considered. Answers are written to `file`, and
-    those already there count; answers about other fragments are an error.
+    Answers are written to `file`, and those already there count; answers about other fragments are
+    an error.
     """
 
-    _queue: GroupingQueue
+    _queue: TeachingQueue
 
     def __init__(
         self, fragments: Sequence[Fragment], choices: RunOptions, file: AnswerFile
@@ -177,27 +177,24 @@ class FileReview(Review[CandidatePair]):
             raise KBForgeError("there are no fragments to ask about")
         self._fragments = fragments
         answers = placed(file.answers, fragments, file.path)
-        judged = prepare(fragments, replace(choices, answers=None), asks=True).judgement
-        if judged is None:
+        judged = prepare(fragments, replace(choices, answers=None)).judgement
+        if judged is None or judged.pairs is None:
             raise UsageError(
-                f"{quoted(choices.likelihood_name, 400)}: nothing is chosen for it by answers; "
-                "name another likelihood, or none"
+                f"{quoted(choices.likelihood_name, 400)}: answers teach nothing here, because the "
+                "model of pairs cannot read the fragments; name another likelihood, or none"
             )
-        super().__init__(judged.answered(answers).questions(choices.seed))
-        self._file, self._judgement = file, judged
-        self._sha256 = fingerprint(fragments)
-
-    @property
-    def judgement(self) -> Judgement:
-        """The hypotheses, and the best one given the answers so far."""
-        answers = placed(self._file.answers, self._fragments, self._file.path)
-        return self._judgement.answered(answers)
+        read = range(len(fragments)) if judged.read is None else judged.read.places
+        entities = judged.entities
+        super().__init__(TeachingQueue(judged.pairs, fragments, read, entities, choices.seed))
+        for answer in answers:
+            self._queue.add(answer, answer.same, 1 - answer.right)
+        self._file, self._sha256 = file, fingerprint(fragments)
 
     def question(self) -> Evidence[CandidatePair] | None:
         pair = self._queue.next()
         if pair is None:
             return None
-        a, b = (Side(self._judgement.sample.fragments[at]) for at in (pair.first, pair.second))
+        a, b = (Side(self._fragments[number]) for number in (pair.first, pair.second))
         asked = QuestionDetails(len(self._file.answers) + 1, pair.how, pair.joined, pair.share)
         return Evidence(pair, a, b, asked=asked)
 
@@ -206,16 +203,15 @@ class FileReview(Review[CandidatePair]):
         return [answer.said for answer in self._file.answers]
 
     def checks(self, program: str) -> Iterator[Evidence[CandidatePair]]:
-        sample = self._judgement.sample.fragments
-        number = {fragment.id: at for at, fragment in enumerate(sample)}
+        numbers = {fragment.id: at for at, fragment in enumerate(self._fragments)}
         joined = {answer.said.pair: answer.asked for answer in self._file.answers}
         for check in checks_for(program, self.answers):
-            if check.a in number and check.b in number:
-                first, second = number[check.a], number[check.b]
-                at = len(self._file.answers) + 1
-                asked = replace(joined[check.pair], number=at, how=TEST)
-                pair = CandidatePair(first, second, TEST, asked.joined, asked.share)
-                yield Evidence(pair, Side(sample[first]), Side(sample[second]), asked=asked)
+            first, second = numbers[check.a], numbers[check.b]
+            at = len(self._file.answers) + 1
+            asked = replace(joined[check.pair], number=at, how=TEST)
+            pair = CandidatePair(first, second, TEST, asked.joined, asked.share)
+            a, b = (Side(self._fragments[number]) for number in (first, second))
+            yield Evidence(pair, a, b, asked=asked)
 
     def _keep(self, evidence: Evidence[CandidatePair], same: bool | None, by: str | None) -> None:
         a, b, asked = evidence.first.fragment.id, evidence.second.fragment.id, evidence.asked
@@ -228,9 +224,10 @@ class FileReview(Review[CandidatePair]):
         self._file.undo()
         self._queue.undo()
 
-    def changed(self) -> AnswerEffect:
-        """The effect of the answers."""
-        return effect_of_answers(self._judgement, self.judgement)
+    @property
+    def lesson(self) -> Lesson:
+        """What the answers teach."""
+        return self._queue.taught.lesson or Lesson(0, 0.0, 0.0)
 
 
 def without_label(fragment: Fragment) -> dict[str, Any]:

@@ -54,8 +54,9 @@ from kbforge.files.io import open_output
 from kbforge.fit.authority import Authority, KnownEntities, entered
 from kbforge.fit.choices import PreparedRun, RunOptions, made_of, note_of_cut, require_link
 from kbforge.fit.confidence import ConfidenceMap
+from kbforge.fit.duplicates import duplicates_note
 from kbforge.fit.features import ClusteringReport
-from kbforge.fit.prepare import duplicates_note, honoured, prepare
+from kbforge.fit.prepare import honoured, prepare
 from kbforge.kb.entities import (
     MOST_ALTERNATIVES,
     Corpus,

@@ -179,7 +179,8 @@ def learn(store: Store) -> RefittedModels:
         for one in said
         if one.a in place and one.b in place
     ]
-    found = {} if store.made is None else store.made.options.get("likelihood", {})
+    made = {} if store.made is None else store.made.options.get("likelihood", {})
+    found = {name: value for name, value in made.items() if name != "layer"}  # it is learned anew
     prepared = prepare(fragments, with_likelihood(choices, likelihood, found), answers)
     drift = drift_of(fragments, due=False)
     frozen, kept = freeze(prepared, choices, fragments, drift)

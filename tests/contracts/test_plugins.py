@@ -44,7 +44,7 @@ class TestLikelihoods(LikelihoodContract):
 
 
 class TestPairs(LikelihoodContract):
-    plugins: ClassVar[Plugins] = ["pairs", ("pairs", {"bias": -2.5})]
+    plugins: ClassVar[Plugins] = ["pairs", ("pairs", {"layer": "-2.5,.1,.3"})]
     signed = frozenset(
         {
             # log odds, and digests of 64 bits

@@ -22,7 +22,7 @@ from kbforge.errors import KBForgeError
 from kbforge.files.columns import FragmentColumns, Statements, sizes_of_sources, statements_of
 from kbforge.files.fragments import located, read_fragments
 from kbforge.files.lines import read_columns
-from kbforge.fit.prepare import duplicates_note
+from kbforge.fit.duplicates import duplicates_note
 from kbforge.kernel.binding import WORKERS
 from tests.hostile.damage import damaged
 from tests.jsonl import write_lines

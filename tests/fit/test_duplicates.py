@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kbforge.contracts import Fragment
-from kbforge.fit.prepare import duplicates_note, tables_to_link
+from kbforge.fit.duplicates import duplicates_note, tables_to_link
 
 
 def table(source: str, *records: dict[str, str]) -> list[Fragment]:

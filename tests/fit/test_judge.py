@@ -10,7 +10,6 @@ from scipy.special import expit
 
 from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray
 from kbforge.errors import ModelError
-from kbforge.files.answers import NumberedAnswer
 from kbforge.fit import judge as judge_module
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import NAMES, Hypothesis
@@ -197,7 +196,6 @@ def test_another_exponent_of_sizes_must_be_expected_to_gain(people, monkeypatch,
     assert (asked.alpha, asked.exponent) == (before.chosen.alpha, 0.25)
     for other in (
         replace(before, expected=None),
-        replace(people.only("attributes"), answers=(NumberedAnswer(0, 1, True, False),)),
         people.only("pairs"),
     ):
         one = with_exponent(other, likelihood)
@@ -232,12 +230,6 @@ def test_the_runner_up_is_the_best_of_another_likelihood(people):
     assert second[1] == pytest.approx(people.worth[people.place] - people.worth[place])
     assert second[1] >= 0
     assert people.only("pairs").runner_up is None
-    # answers decide here too: all say that nobody is one with the next
-    answers = [NumberedAnswer(k, k + 1, False, False) for k in range(0, 40, 2)]
-    with_answers = people.answered(answers)
-    second = with_answers.runner_up
-    assert second[0].likelihood != with_answers.chosen.likelihood
-    assert second[1] >= 0
 
 
 def test_a_runner_up_is_close_behind_within_the_error_of_the_judge(people):
@@ -254,14 +246,6 @@ def test_the_order_and_the_ids_of_the_fragments_do_not_matter(people):
     one, other = again.chosen, people.chosen
     assert (one.likelihood, one.alpha) == (other.likelihood, other.alpha)
     assert np.allclose(again.gains, people.gains, atol=1e-6)
-    assert asked_first(again) == asked_first(people)
-
-
-def asked_first(judged: Judgement) -> list[str]:
-    """What the fragments of the first question state."""
-    drawn = judged.questions(0).next()
-    asked = (judged.sample.fragments[i] for i in (drawn.first, drawn.second))
-    return sorted(str(sorted(fragment.properties.items())) for fragment in asked)
 
 
 def test_the_grouping_nearest_the_own_alpha_of_a_likelihood_has_just_that(people):
@@ -294,19 +278,6 @@ def test_answers_pay_where_good_hypotheses_differ():
     assert gain([0.1, 0.1], [apart, pairs]) == pytest.approx(0.65 / 2 / 3)  # their F1 is 2/3
     assert gain([0.1, 0.9], [apart, pairs]) < 1e-6
     assert 0 < gain([0.1, 0.14], [apart, pairs]) < gain([0.1, 0.12], [apart, pairs])
-
-
-def test_answers_move_the_choice_to_what_agrees_with_them(people):
-    target = people.only("bigram").chosen
-    place = people.sample.places
-    rng = np.random.default_rng(0)
-    one, other = rng.integers(len(target.labels), size=(2, 150))
-    same = target.labels[one] == target.labels[other]
-    asked = zip(one.tolist(), other.tolist(), same.tolist(), strict=True)
-    answers = [NumberedAnswer(place[i], place[j], told, False) for i, j, told in asked if i != j]
-    told = people.answered(answers).chosen.labels
-    assert ((told[one] == told[other]) == same).mean() > 0.99
-    assert people.answered([]).chosen is people.chosen
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Beliefs follow the answers; both queues ask what matters most, and find the gold grouping."""
+"""Beliefs follow the answers; both queues ask what matters most."""
 
 import numpy as np
 import pytest
@@ -7,77 +7,37 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from kbforge import open_session
-from kbforge.contracts import Decision, FloatArray, Fragment, IntArray, Subproblem
+from kbforge.contracts import Decision, Fragment, Subproblem
 from kbforge.evaluation.scores import compare
-from kbforge.files.answers import AUDIT, INFORMATIVE
+from kbforge.files.answers import AUDIT, INFORMATIVE, NumberedAnswer
 from kbforge.fit.questions import (
     ERROR,
     MOST,
     MOST_EACH,
+    Belief,
     CandidatePair,
-    GroupingQueue,
     PairQuestion,
     PosteriorQueue,
-    count_votes,
+    TeachingQueue,
     design,
     information,
     pairs_of,
     parts_of,
-    prior,
     said_same,
     update,
     values,
-    votes_on,
 )
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.kb.posteriors import posteriors, subproblem
+from tests.people import people
 from tests.profile import examples
 
-
-def path_through(gold: IntArray, rng: np.random.Generator, splits: int, joins: int) -> IntArray:
-    """Groupings from fine to coarse, gold in the middle, shape [splits + 1 + joins, n]."""
-    finer = [gold]
-    for _ in range(splits):
-        parted = finer[0].copy()
-        for cluster in np.unique(parted):
-            members = np.flatnonzero(parted == cluster)
-            if len(members) > 1 and rng.random() < 0.4:
-                parted[members[: len(members) // 2]] = parted.max() + 1
-        finer.insert(0, parted)
-    coarser = [gold]
-    for _ in range(joins):
-        joined = coarser[-1].copy()
-        clusters = rng.permutation(np.unique(joined))
-        for one, other in zip(clusters[0::5], clusters[1::5], strict=False):
-            joined[joined == other] = one
-        coarser.append(joined)
-    return np.stack([*finer, *coarser[1:]])
-
-
-def world(seed: int) -> tuple[IntArray, int]:
-    """Candidates of two paths, one of them wrong all along, and the number of gold's."""
-    rng = np.random.default_rng(seed)
-    gold = np.repeat(np.arange(60), rng.integers(1, 5, 60))
-    rng.shuffle(gold)
-    right = path_through(gold, rng, 4, 4)
-    shaken = np.where(rng.random(len(gold)) < 0.25, rng.permutation(gold), gold)
-    return np.concatenate([path_through(shaken, rng, 3, 3), right]), 7 + 4
-
-
-WEIGHTS = np.array([0.5, 0.3, 0.2])
-NONE, ALL = np.zeros((1, 3), np.bool_), np.ones((1, 3), np.bool_)
-
-
-def test_before_any_answer_more_weight_is_more_probable():
-    belief = prior(WEIGHTS)
-    votes = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1]], np.bool_)
-    probability = belief.probability(votes)
-    assert (np.diff(probability) > 0).all()
-    assert probability[0] < 0.1
-    assert probability[-1] > 0.75
+WEIGHTS = Belief(np.array([-3.0, 3.6, 1.8, 0.6]), np.diag([1.0, 4.0, 3.0, 2.0]))
+ALL = np.ones((1, 3), np.bool_)
 
 
 def test_answers_move_what_has_these_votes_and_what_is_near():
-    before = prior(WEIGHTS)
+    before = WEIGHTS
     asked = np.array([[1, 0, 0]], np.bool_)
     after = update(before, np.repeat(asked, 8, axis=0), np.zeros(8, np.bool_))
     assert after.probability(asked)[0] < 0.15 < before.probability(asked)[0]
@@ -89,7 +49,7 @@ def test_answers_move_what_has_these_votes_and_what_is_near():
 
 def test_the_mode_is_where_the_slope_is_nought():
     rng = np.random.default_rng(0)
-    before = prior(WEIGHTS)
+    before = WEIGHTS
     votes, same = rng.random((40, 3)) < 0.5, rng.random(40) < 0.5
     mode = update(before, votes, same).mean
     x, precision = design(votes), np.linalg.inv(before.covariance)
@@ -107,173 +67,101 @@ def test_the_mode_is_where_the_slope_is_nought():
 
 def test_no_answer_is_certain():
     """Forty answers one way leave the other possible by the error of people."""
-    after = update(prior(WEIGHTS), np.repeat(ALL, 40, axis=0), np.ones(40, np.bool_))
+    after = update(WEIGHTS, np.repeat(ALL, 40, axis=0), np.ones(40, np.bool_))
     assert 0.9 < after.probability(ALL)[0] < 0.99
     assert said_same(np.array([-1e3, 1e3])) == pytest.approx([ERROR, 1 - ERROR])
 
 
-RNG = np.random.default_rng(0)
+PEOPLE = people(30, 5)
 
 
-def test_every_joined_pair_is_listed_from_both_ends_with_its_votes():
-    groupings, _ = world(0)
-    found = count_votes(groupings, RNG)
-    n = groupings.shape[1]
-    together = groupings[:, :, None] == groupings[:, None, :]
-    first, second = np.nonzero(together.any(axis=0) & ~np.eye(n, dtype=np.bool_))
-    listed = sorted(zip(found.probe.tolist(), found.other.tolist(), strict=True))
-    assert listed == list(zip(first.tolist(), second.tolist(), strict=True))
-    expected = votes_on(groupings, found.probe, found.other)
-    assert np.array_equal(found.cells[found.cell], expected)
-    assert len(np.unique(found.cells, axis=0)) == len(found.cells)
+@pytest.fixture(scope="module")
+def model():
+    model = Pairs()
+    model.fit(PEOPLE)
+    return model
 
 
-def test_counts_and_sizes_belong_to_the_probes():
-    groupings, _ = world(1)
-    found = count_votes(groupings, RNG)
-    probes = np.unique(found.probe)
-    assert found.counts.shape == (len(probes), len(found.cells))
-    for row, probe in enumerate(probes.tolist()):
-        mine = found.cell[found.probe == probe]
-        assert np.array_equal(
-            found.counts.toarray()[row], np.bincount(mine, minlength=len(found.cells))
-        )
-        sizes = (groupings == groupings[:, [probe]]).sum(axis=1)
-        assert np.array_equal(found.sizes[row], sizes)
+def queue_of(model: Pairs, seed: int = 0) -> TeachingQueue:
+    """Its entities are the fragments of two towns, which is wrong."""
+    entities = {n: 1 if "town" in one.properties else 2 for n, one in enumerate(PEOPLE)}
+    return TeachingQueue(model, PEOPLE, range(len(PEOPLE)), entities, seed)
 
 
-def test_more_candidates_than_bits_of_a_word():
-    groupings = np.concatenate([world(seed)[0][:, :90] for seed in range(10)])
-    assert len(groupings) > 128
-    found = count_votes(groupings, RNG)
-    assert np.array_equal(found.cells[found.cell], votes_on(groupings, found.probe, found.other))
-
-
-def test_alone_everywhere_is_no_probe():
-    found = count_votes(np.array([[0, 0, 1, 2], [0, 1, 2, 3]]), RNG)
-    assert np.unique(found.probe).tolist() == [0, 1]
-    assert found.share == 0.5
-    none = count_votes(np.arange(8).reshape(2, 4), RNG)
-    assert (len(none.cells), len(none.cell), none.share) == (0, 0, 0.0)
-
-
-def test_one_huge_cluster_is_listed_in_part():
-    found = count_votes(np.zeros((2, 80_001), np.int64), np.random.default_rng(0))
-    assert len(found.cell) == 3 * 80_000
-    assert found.share == 1.0
-
-
-def queue_of(groupings: IntArray, gains: FloatArray | None = None, seed: int = 0) -> GroupingQueue:
-    worth = np.zeros(len(groupings)) if gains is None else gains
-    return GroupingQueue(groupings, worth, np.arange(groupings.shape[1]), seed)
-
-
-def answered(
-    queue: GroupingQueue, gold: IntArray, count: int, errors: float = 0.0
-) -> list[CandidatePair]:
-    """Ask so many questions, answered by gold but for a share of errors."""
+def answered(queue: TeachingQueue, count: int) -> list[CandidatePair]:
+    """Ask so many questions, answered by gold."""
     asked: list[CandidatePair] = []
-    rng = np.random.default_rng(0)
     while len(asked) < count and (drawn := queue.next()) is not None:
-        same = bool(gold[drawn.first] == gold[drawn.second])
-        queue.add(drawn, same != (rng.random() < errors))
+        queue.add(drawn, PEOPLE[drawn.first].label == PEOPLE[drawn.second].label)
         asked.append(drawn)
     return asked
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_gold_among_the_candidates_is_found(seed):
-    groupings, gold = world(seed)
-    queue = queue_of(groupings, seed=seed)
-    answered(queue, groupings[gold], 40)
-    found = compare(groupings[queue.best()].tolist(), groupings[gold].tolist())
-    assert found.bcubed_f1_item_mean > 0.97
-    # the candidates beside it are another matter
-    wrong = compare(groupings[0].tolist(), groupings[gold].tolist())
-    assert wrong.bcubed_f1_item_mean < 0.9
+def test_every_sixth_question_audits_and_no_two_are_about_the_same(model):
+    asked = answered(queue_of(model), 30)
+    assert [drawn.how for drawn in asked] == [*[INFORMATIVE] * 5, AUDIT] * 5
+    assert all(0 < drawn.joined < 1 and 0 < drawn.share <= 1 for drawn in asked)
+    row = model.pair_odds(PEOPLE).row
+    pairs = [frozenset((row[drawn.first], row[drawn.second])) for drawn in asked]
+    assert len(set(pairs)) == len(pairs) == 30
+    assert all(len(pair) == 2 for pair in pairs)
+    # no fragment twice, unless an audit chose it
+    informative = [
+        n for drawn in asked if drawn.how == INFORMATIVE for n in (drawn.first, drawn.second)
+    ]
+    assert len(set(informative)) == len(informative)
 
 
-def test_gold_is_found_against_a_wrong_prediction_and_some_wrong_answers():
-    groupings, gold = world(3)
-    gains = np.where(np.arange(len(groupings)) < 7, 0.1, 0.0)
-    queue = queue_of(groupings, gains)
-    assert queue.best() < 7
-    assert len(answered(queue, groupings[gold], 60, errors=0.05)) == 60
-    found = compare(groupings[queue.best()].tolist(), groupings[gold].tolist())
-    assert found.bcubed_f1_item_mean > 0.95
+def test_informative_questions_are_about_uncertain_pairs(model):
+    odds = model.pair_odds(PEOPLE).nats
+    uncertain = np.minimum(expit(odds), expit(-odds))
+    first = answered(queue_of(model), 2)
+    assert min(min(one.joined, 1 - one.joined) for one in first) > np.quantile(uncertain, 0.9)
 
 
-def test_without_answers_the_prediction_decides():
-    groupings, _ = world(0)
-    gains = np.linspace(0, 0.1, len(groupings))
-    queue = queue_of(groupings, gains)
-    assert queue.best() == len(groupings) - 1
-    assert queue.scores() == pytest.approx(gains)
-    # not to know is no answer
+def test_an_audit_asks_what_is_most_probably_wrong(model):
+    queue = queue_of(model)
+    answered(queue, 5)
     drawn = queue.next()
-    queue.add(drawn, None)
-    assert queue.scores() == pytest.approx(gains)
-
-
-def test_informative_questions_are_about_pairs_on_which_candidates_differ():
-    groupings, gold = world(1)
-    asked = answered(queue_of(groupings), groupings[gold], 30)
-    assert [drawn.how for drawn in asked[:6]] == [INFORMATIVE, INFORMATIVE, AUDIT] * 2
-    for drawn in asked:
-        if drawn.how == INFORMATIVE:
-            votes = groupings[:, drawn.first] == groupings[:, drawn.second]
-            assert 0 < votes.mean() < 1
-            assert drawn.joined == pytest.approx(votes.mean())  # equal gains are equal weights
-        assert 0 < drawn.share <= 1
-
-
-def test_no_two_questions_are_about_the_same():
-    groupings, gold = world(2)
-    alike = np.arange(groupings.shape[1]) // 2
-    queue = GroupingQueue(groupings, np.zeros(len(groupings)), alike)
-    asked = answered(queue, groupings[gold], 50)
-    pairs = [frozenset((alike[d.first], alike[d.second])) for d in asked]
-    assert len(set(pairs)) == len(pairs) == 50
-
-
-def test_undo_brings_the_question_back():
-    groupings, gold = world(4)
-    queue = queue_of(groupings)
-    answered(queue, groupings[gold], 4)
-    question, worth = queue.next(), queue.scores()
-    answered(queue, groupings[gold], 1)
-    assert queue.next() != question
-    queue.undo()
-    assert queue.next() == question
-    assert np.array_equal(queue.scores(), worth)
-
-
-def test_same_seed_same_questions():
-    groupings, gold = world(5)
-    one, same, other = (
-        answered(queue_of(groupings, seed=seed), groupings[gold], 12) for seed in (1, 1, 2)
+    assert drawn.how == AUDIT
+    together = ("town" in PEOPLE[drawn.first].properties) == (
+        "town" in PEOPLE[drawn.second].properties
     )
+    assert (drawn.joined < 0.5) == together
+
+
+def test_undo_brings_the_question_and_the_model_back(model):
+    queue = queue_of(model)
+    answered(queue, 4)
+    question, layer = queue.next(), queue.taught.layer
+    answered(queue, 1)
+    assert (queue.next(), queue.taught.layer) != (question, layer)
+    queue.undo()
+    assert (queue.next(), queue.taught.layer) == (question, layer)
+
+
+def test_same_seed_same_questions(model):
+    one, same, other = (answered(queue_of(model, seed), 6) for seed in (1, 1, 2))
     assert one == same != other
 
 
+def test_who_does_not_know_teaches_nothing(model):
+    queue = queue_of(model)
+    first = queue.next()
+    queue.add(first, None)
+    assert queue.taught is model
+    assert queue.next() != first
+
+
 def test_nothing_to_ask():
-    assert queue_of(np.arange(6).reshape(2, 3)).next() is None
-    # all is asked after the only pair
-    queue = queue_of(np.array([[0, 0, 1], [0, 1, 2]]))
-    assert len(answered(queue, np.array([0, 0, 1]), 5)) == 1
-    assert queue.best() == 0
-    # one candidate is best whatever is answered
-    alone = queue_of(np.array([[0, 0, 1, 1]]))
-    assert answered(alone, np.array([0, 1, 2, 3]), 2)
-    assert alone.best() == 0
-
-
-def test_equal_fragments_without_end_are_asked_about_once():
-    groupings = np.zeros((60, 3_000), np.int64)
-    queue = GroupingQueue(groupings, np.zeros(60), np.zeros(3_000, np.int64))
+    fragments = [Fragment(f"f{k}", {"name": ("Ada Lovelace",)}) for k in range(4)]
+    fragments.append(Fragment("g", {"name": ("Ada Lovelac",)}))
+    model = Pairs()
+    model.fit(fragments)
+    queue = TeachingQueue(model, fragments, range(5), {})
     drawn = queue.next()
-    assert drawn.joined == 1.0  # and no last bit more
-    queue.add(drawn, True)
+    assert (drawn.first, drawn.second) == (0, 4)  # of equal fragments the first
+    queue.add(NumberedAnswer(4, 2, True, False), True)  # the same question by another fragment
     assert queue.next() is None
 
 

@@ -17,7 +17,7 @@ VALUES = ("ann lee", "bob", "york", "leeds", "1901-02-03", "1944", "ab-12", "x y
 SHIPPED: tuple[tuple[str, dict[str, object]], ...] = (
     ("attributes", {}),
     ("pairs", {}),
-    ("pairs", {"bias": 6.0}),
+    ("pairs", {"layer": (6.0, 0.5, -1.0)}),
     ("names", {}),
     ("names", {"together": 0.99}),
     ("bigram", {"attributes": ("name", "town")}),

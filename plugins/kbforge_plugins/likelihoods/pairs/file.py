@@ -33,7 +33,7 @@ from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.files.columns import FragmentColumns, Taken
@@ -262,9 +262,9 @@ RowPairs: TypeAlias = NDArray[np.int32]
 """Pairs of rows, shape [pairs, 2]."""
 
 
-def row_pairs(i: IntArray, j: IntArray) -> RowPairs:
+def row_pairs(i: ArrayLike, j: ArrayLike) -> RowPairs:
     """Pairs of rows i and j."""
-    return np.stack([i, j], axis=1).astype(np.int32)
+    return np.stack([np.asarray(i), np.asarray(j)], axis=1).astype(np.int32)
 
 
 class File:
@@ -417,10 +417,10 @@ class File:
         once, n, tops = np.ones(1, np.int64), int(self.counts.sum()), (letters[1], words[1])
         return _rows(table, tops, self._names, once, self.worths, n), placed
 
-    def describe(self, a: Rows, i: IntArray, b: Rows, j: IntArray) -> FloatArray:
+    def describe(self, a: Rows, i: ArrayLike, b: Rows, j: ArrayLike) -> FloatArray:
         """`FEATURES` of rows i of the first and j of the second, shape [pairs, features]."""
-        out = np.empty((len(i), len(FEATURES)))
         pairs = row_pairs(i, j)
+        out = np.empty((len(pairs), len(FEATURES)))
         rows = a.handle, b.handle, address(self._worths)
         asked = len(pairs), address(pairs), len(FEATURES), workers(), address(out)
         kernel_library().kb_rows_describe(*rows, *asked)

@@ -9,9 +9,8 @@ other evidence, but still outweigh the prior's preference for large clusters:
 
     L(C) = sum over rows r < s of C of w(n_r) w(n_s) o(r, s) + sum over rows r of (n_r - 1) o(r, r)
 
-with o the clipped log odds of a pair. A *bias*, a constant that answers choose
-(`kbforge.fit.prepare`), is added for two different rows that are candidates. All sums are of
-integers, so L depends only on the multiset, to the last bit.
+with o the clipped log odds of a pair. Answers correct those of two different rows that are
+candidates (`layer`). All sums are of integers, so L depends only on the multiset, to the last bit.
 
 *Contributions.* A tree's sum for a pair is split over the features on its path: each node's feature
 gets the change of the mean of the leaves from the node to the child (Saabas 2014). Features of
@@ -41,10 +40,11 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     LearnedState,
+    PairAnswer,
 )
 from kbforge.errors import ModelError, OtherModelError, UsageError, quoted
 from kbforge.files.io import read_small
-from kbforge.fit.description import UNREAD, PairOdds
+from kbforge.fit.description import UNREAD, Lesson, PairOdds
 from kbforge.kernel.binding import EncodedFragments, MergingClusters, address, kernel_library
 from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
@@ -57,11 +57,11 @@ from kbforge_plugins.likelihoods.pairs.file import (
     Rows,
     row_pairs,
 )
+from kbforge_plugins.likelihoods.pairs.layer import COLUMNS, MOST_WEIGHT, WEIGHTS
 from kbforge_plugins.likelihoods.pairs.odds import (
     APART,
     MODEL,
     MOST,
-    MOST_SHIFT,
     UNITS,
     Odds,
     OddsLinks,
@@ -142,7 +142,7 @@ def weight(n: int) -> int:
 
 
 _MOST_BYTES = 1 << 26
-_FORMAT = "pairs 2"
+_FORMAT = "pairs 3"
 
 
 class Pairs(ConjugateLikelihood):
@@ -152,25 +152,29 @@ class Pairs(ConjugateLikelihood):
         model: use this model (a file, or its folder) instead of the shipped one.
         link: an attribute, or "source": fragments that share a value of it are different entities,
             and are not compared.
-        bias: constant added to the log odds of every compared pair, from -6 to 6 nats.
+        layer: weights of the layer that answers teach, for a file: first a constant that is added
+            to the log odds of every compared pair, in nats; those that are not given are 0.
 
     Raises:
-        KBForgeError: the file cannot be read, or (ModelError) is not such a model; or the bias is
-            out of range.
+        KBForgeError: the file cannot be read, or (ModelError) is not such a model; or there are too
+            many weights, or one is out of range.
 
     """
 
     explains = alpha_from_file = keeps = takes_link = True
     probability = False
+    lesson: Lesson | None = None
+    """What answers taught it, unless a state was loaded."""
 
     def __init__(
-        self, model: str | None = None, link: str | None = None, bias: float = 0.0
+        self, model: str | None = None, link: str | None = None, layer: tuple[float, ...] = ()
     ) -> None:
         self._trees = _read(model, link)
         self._link = link
         self._digest = sha256(self._trees.to_bytes()).hexdigest()
         self.default_alpha = 1.0
-        self._use(Odds.fitted((), self._trees, link, _units_of(bias)))
+        self.layer = _checked(layer)
+        self._use(Odds.fitted((), self._trees, link))
         self._nearby = PairIndex(self._odds)
         self.index: CandidateIndex = self._nearby
 
@@ -180,7 +184,7 @@ class Pairs(ConjugateLikelihood):
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Read how rare names and values are, and what agreement is worth; says so to the user."""
-        self._use(Odds.fitted(fragments, self._trees, self._link, self._odds.shift))
+        self._use(Odds.fitted(fragments, self._trees, self._link, self.layer))
         self._nearby.follow(self._odds)
         pairs, expected = len(self._odds.links), ""
         if self._link is not None and self._odds.bias:
@@ -195,10 +199,17 @@ class Pairs(ConjugateLikelihood):
         """Whether the fitted linked tables seem one to one; False for a loaded state."""
         return self._odds.one_to_one
 
-    def biased(self, nats: float) -> Pairs:
-        """The likelihood of the same file with this bias; no pair is described again."""
+    def taught(self, answers: Sequence[PairAnswer]) -> Pairs:
+        """The likelihood of the same file with the layer that these answers teach, and no others.
+
+        Fragments need not be of the file; answers about two that state the same teach nothing.
+        """
+        if not answers and not self.layer:
+            return self
         other = copy(self)
-        other._use(self._odds.shifted(_units_of(nats)))
+        odds, other.lesson = self._odds.taught(answers)
+        other._use(odds)
+        other.layer = other._odds.weights
         other._nearby = PairIndex(other._odds)
         other.index = other._nearby
         return other
@@ -220,6 +231,7 @@ class Pairs(ConjugateLikelihood):
         reading.require_all_read()
         self._nearby.follow(odds, leading)
         self._use(odds)
+        self.layer = odds.weights
 
     def forget(self) -> None:
         """Drop the rows of fragments outside the file."""
@@ -243,7 +255,7 @@ class Pairs(ConjugateLikelihood):
     def pair_odds(
         self, fragments: Sequence[Fragment], placed: NDArray[np.bool_] | None = None
     ) -> PairOdds:
-        """The clipped log odds of the pairs of these fragments, by row, without the bias.
+        """The clipped log odds of the pairs of these fragments, by row.
 
         Fragments outside the file are compared with it if `placed` marks them (None: all); the
         others are `UNREAD`.
@@ -256,8 +268,7 @@ class Pairs(ConjugateLikelihood):
                 found = odds.row_of(fragment, placed is None or bool(placed[number]))
                 row[number] = UNREAD if found is None else found
         first, second, above = odds.near_of(np.unique(row[row != UNREAD]))
-        plain = above - np.where(first != second, odds.shift, 0)
-        return PairOdds(row, first, second, (plain + APART) / UNITS, APART / UNITS)
+        return PairOdds(row, first, second, (above + APART) / UNITS, APART / UNITS)
 
     def contributions(self, fragment: Fragment, cluster: Sequence[Fragment]) -> dict[str, float]:
         """The contribution of each attribute (or `name`) to the fragment's joining the cluster, in
@@ -306,7 +317,7 @@ class Pairs(ConjugateLikelihood):
                 times *= (weight(here + 1) - weight(here)) / weight(1)
             for attribute, part in parts.get(row, {}).items():
                 said[attribute if attribute in said else naming] += times * part
-        # rows that are no candidates are apart by their names; the bias counts there as well
+        # rows that are no candidates are apart by their names
         said[naming] += gain - sum(said.values())
         return said
 
@@ -338,8 +349,9 @@ def _pair_contributions(
     out: dict[Row, dict[str, float]] = {}
     for b, some, places in described.values():
         at, others = np.full(len(some), i), np.array(places)
-        parts = _feature_contributions(trees, means, odds.file.describe(a, at, b, others))
-        parts[:, -1] += odds.bias * (np.array(some) != x)
+        features = odds.file.describe(a, at, b, others)
+        parts = _feature_contributions(trees, means, features)
+        parts += _taught_contributions(odds, parts, features) * (np.array(some) != x)[:, None]
         log_odds = parts.sum(axis=1)
         clipped = np.clip(log_odds, -MOST, MOST)
         nothing = log_odds == 0
@@ -359,6 +371,20 @@ def _pair_contributions(
             told[""] = float(clipped[k]) - sum(told.values())
             out[row] = told
     return out
+
+
+def _taught_contributions(odds: Odds, parts: FloatArray, features: FloatArray) -> FloatArray:
+    """What linked tables and answers add to the contributions of features, same shape."""
+    added = np.zeros(parts.shape)
+    added[:, -1] = odds.bias
+    if odds.layer is not None:
+        plain = parts.sum(axis=1) + odds.bias
+        constant, of_odds, *of_features = (
+            odds.layer.inputs(plain, features[:, COLUMNS].astype(np.float32)) * odds.layer.weights
+        ).T
+        added[:, -1] += constant + of_odds
+        added[:, COLUMNS] += np.transpose(of_features)
+    return added
 
 
 def _feature_contributions(trees: Trees, means: FloatArray, features: FloatArray) -> FloatArray:
@@ -399,10 +425,14 @@ def _feature_contributions(trees: Trees, means: FloatArray, features: FloatArray
 _PARTS = ("fragments", "tables")
 
 
-def _units_of(bias: float) -> int:
-    if not -MOST_SHIFT <= bias <= MOST_SHIFT:
-        raise UsageError(f"bias: expected {-MOST_SHIFT:g} to {MOST_SHIFT:g} nats, got {bias:g}")
-    return round(bias * UNITS)
+def _checked(layer: Sequence[float]) -> tuple[float, ...]:
+    if len(layer) > WEIGHTS or not all(abs(weight) <= MOST_WEIGHT for weight in layer):
+        got = quoted(",".join(map(str, layer)), 100)
+        raise UsageError(
+            f"layer: expected up to {WEIGHTS} numbers from {-MOST_WEIGHT:g} to {MOST_WEIGHT:g}, "
+            f"got {got}"
+        )
+    return tuple(layer)
 
 
 def _read(model: str | None, link: str | None) -> Trees:

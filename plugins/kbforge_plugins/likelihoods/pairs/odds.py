@@ -1,9 +1,9 @@
 """Computes the log odds of all candidate pairs at once, with decision trees.
 
 Log odds are clipped to integers of a small unit, and stored by row as the difference from the fixed
-log odds of rows that are not candidates. For two different rows a constant, the *shift*, may be
-added after clipping. A later row is compared with the same file, so its log odds do not depend on
-other later rows.
+log odds of rows that are not candidates. Those of two different rows go through the layer that
+answers taught, if any (`layer`). A later row is compared with the same file, so its log odds do not
+depend on other later rows.
 
 *Index.* A fragment's keys are its own row, one key for each pair with a row that may be the same
 entity, and its names. A fragment outside the file gets the own keys of such rows.
@@ -32,17 +32,21 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray
+from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray, PairAnswer
+from kbforge.fit.description import Lesson
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.trees import Trees
 from kbforge.numerics import spread, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader
 from kbforge_plugins.likelihoods.pairs.file import File, RowPairs, Rows, row_pairs
+from kbforge_plugins.likelihoods.pairs.layer import COLUMNS, Layer, TaughtFeatures
 from kbforge_plugins.likelihoods.pairs.near import attributes_compared, comparable
 from kbforge_plugins.likelihoods.pairs.table import Statement, statement_of
 
@@ -53,8 +57,6 @@ MOST = 6.0
 """Log odds are clipped to this bound on either side of 0, nats."""
 APART = round(-5.0 * UNITS)
 """Log odds of two rows that are not candidates, in units."""
-MOST_SHIFT = 6.0
-"""Maximum shift of log odds, on either side of 0, nats."""
 
 Row: TypeAlias = int
 """A row of the file or, from the file's length on, a later row."""
@@ -223,9 +225,8 @@ class OddsLinks:
             np.concatenate([self._back_first[there], self.second[here]]),
         )
 
-    def raised(self, units: int) -> OddsLinks:
-        """The same links, with a constant added to the log odds of two different rows."""
-        above = self.above + np.int32(units)
+    def with_odds(self, above: NDArray[np.int32]) -> OddsLinks:
+        """The same links with other log odds of two different rows."""
         return OddsLinks(self._starts, self.second, above, self.own)
 
     def dump(self) -> Part:
@@ -235,18 +236,19 @@ class OddsLinks:
     @classmethod
     def load(cls, kept: PartReader, rows: int) -> OddsLinks:
         starts = kept.starts("sizes", rows)
-        n, most = int(starts[-1]), round((2 * MOST + MOST_SHIFT) * UNITS)
+        n, most = int(starts[-1]), round(2 * MOST * UNITS)
         second = kept.array("second", np.int32, n, low=0, high=rows - 1)
         above = kept.array("above", np.int32, n, low=-most, high=most)
         return cls(starts, second, above, kept.array("own", np.int32, rows, low=-most, high=most))
 
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 14  # pairs
 _MOST_CACHED = 1 << 14
 
 
 class Odds:
-    """The log odds of pairs in one file: the sum of the trees over `file.FEATURES`."""
+    """The log odds of pairs in one file: the sum of the trees over `file.FEATURES`, corrected by
+    what answers taught."""
 
     def __init__(
         self,
@@ -256,14 +258,14 @@ class Odds:
         link: str | None = None,
         bias: float = 0.0,
         matches: float = 0.0,
-        shift: int = 0,
         one_to_one: bool = False,
+        layer: Layer | None = None,
     ) -> None:
         self.file, self._trees, self.links, self._link = file, trees, links, link
         self.bias = bias  # of the log odds of candidates, where tables are linked
         self.matches = matches  # so many are expected between them
-        self.shift = shift  # in units
         self.one_to_one = one_to_one  # whether the linked tables seem to be; not kept
+        self.layer = layer  # None where nothing was taught
         self._row_in_file: dict[Statement, Row] = {}  # cache
         self.forget()
 
@@ -277,9 +279,16 @@ class Odds:
 
     @classmethod
     def fitted(
-        cls, fragments: Sequence[Fragment], trees: Trees, link: str | None = None, shift: int = 0
+        cls,
+        fragments: Sequence[Fragment],
+        trees: Trees,
+        link: str | None = None,
+        weights: Sequence[float] = (),
     ) -> Odds:
-        """The odds of a file's pairs; fragments that share a value of `link` are separate."""
+        """The odds of a file's pairs; fragments that share a value of `link` are separate.
+
+        `weights` are those of a layer.
+        """
         file, pairs = File.fitted(fragments, link)
         rows, own = file.rows, np.arange(len(file.counts))
         log_odds, alone = (
@@ -290,31 +299,79 @@ class Odds:
         if link is not None:
             bias, matches = match_bias(pairs, log_odds, rows.table.linked)
             single = one_to_one(pairs, log_odds, rows.table.linked, matches)
-        links = OddsLinks.fitted(pairs, _above(log_odds + bias) + np.int32(shift), _above(alone))
-        return cls(file, trees, links, link, bias, matches, shift, single)
+        links = OddsLinks.fitted(pairs, _above(log_odds + bias), _above(alone))
+        odds = cls(file, trees, links, link, bias, matches, single)
+        return odds.with_layer(odds.layer_of(weights)) if any(weights) else odds
 
-    def shifted(self, shift: int) -> Odds:
-        """The odds of the same file with another shift, without its later rows."""
-        links = self.links.raised(shift - self.shift)
-        return Odds(self.file, self._trees, links, self._link, self.bias, self.matches, shift)
+    @cached_property
+    def _described(self) -> tuple[FloatArray, TaughtFeatures]:
+        """The trees' log odds of the links, and their features for a layer."""
+        rows = self.file.rows
+        return self._describe(rows, rows, row_pairs(self.links.first, self.links.second))
+
+    def _describe(self, a: Rows, b: Rows, pairs: RowPairs) -> tuple[FloatArray, TaughtFeatures]:
+        """The trees' log odds of pairs, and their features for a layer; with the prior of a match.
+
+        Only the features of some pairs are held at a time.
+        """
+        plain = np.empty(len(pairs))
+        features = np.empty((len(pairs), len(COLUMNS)), np.float32)
+        for start in range(0, len(pairs), _BLOCK):
+            some = slice(start, start + _BLOCK)
+            all_features = self.file.describe(a, pairs[some, 0], b, pairs[some, 1])
+            plain[some] = self._trees.predict(all_features) + self.bias
+            features[some] = all_features[:, COLUMNS]
+        return plain, features
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Those of the layer; none if nothing was taught."""
+        return () if self.layer is None else tuple(self.layer.weights.tolist())
+
+    def layer_of(self, weights: Sequence[float]) -> Layer:
+        """A layer for this file."""
+        return Layer.of_file(*self._described, weights)
+
+    def taught(self, answers: Sequence[PairAnswer]) -> tuple[Odds, Lesson]:
+        """The odds of the same file with the layer that answers teach, and what they teach."""
+        outside = copy(self)
+        outside.forget()  # fragments outside the file are read, but do not stay
+        asked = [(outside.encode(a), outside.encode(b), same) for a, b, same in answers]
+        asked = [(a, b, same) for a, b, same in asked if a != b]
+        plain, features = np.empty(len(asked)), np.empty((len(asked), len(COLUMNS)), np.float32)
+        for k, (one, other, _) in enumerate(asked):
+            (a, i), (b, j) = outside.rows_of(one), outside.rows_of(other)
+            plain[k : k + 1], features[k : k + 1] = self._describe(a, b, row_pairs([i], [j]))
+        same = np.array([same for *_, same in asked], np.float64)
+        layer, lesson = self.layer_of(()).taught(plain, features, same)
+        return self.with_layer(layer if layer.weights.any() else None), lesson
+
+    def with_layer(self, layer: Layer | None) -> Odds:
+        """The odds of the same file with another layer, without its later rows."""
+        links, (plain, features) = self.links, self._described
+        above = np.empty(len(links), np.int32)
+        for start in range(0, len(links), _BLOCK):
+            some = slice(start, start + _BLOCK)
+            here = plain[some] if layer is None else layer.odds(plain[some], features[some])
+            above[some] = _above(here)
+        file, told = self.file, (self._link, self.bias, self.matches, self.one_to_one)
+        return Odds(file, self._trees, links.with_odds(above), *told, layer)
 
     def dump(self) -> Part:
         return {
             **self.file.dump(),
             "links": self.links.dump(),
             "bias": self.bias,
-            "shift": self.shift,
+            **({} if self.layer is None else {"layer": self.layer.dump()}),
         }
 
     @classmethod
     def load(cls, kept: PartReader, trees: Trees, link: str | None = None) -> Odds:
         file = File.load(kept)
         links = OddsLinks.load(kept.part("links"), len(file.counts))
-        most = round(MOST_SHIFT * UNITS)
-        shift = kept.whole("shift", low=-most, high=most)
-        return cls(
-            file, trees, links, link, kept.number("bias", -MOST_BIAS, MOST_BIAS), shift=shift
-        )
+        bias, layer = kept.number("bias", -MOST_BIAS, MOST_BIAS), kept.part("layer")
+        taught = Layer.load(layer) if layer.length("weights") else None
+        return cls(file, trees, links, link, bias, layer=taught)
 
     def encode(self, fragment: Fragment) -> Row:
         """The row of a fragment's statement; a new statement is compared with the file."""
@@ -393,6 +450,12 @@ class Odds:
         n = len(self.file.counts)
         return (self.file.rows, row) if row < n else self._later.place(row - n)
 
+    def _later_odds(self, a: Rows, b: Rows, pairs: RowPairs) -> FloatArray:
+        """The log odds of pairs of different rows."""
+        if self.layer is not None:
+            return self.layer.odds(*self._describe(a, b, pairs))
+        return self.file.log_odds(self._trees, a, b, pairs, APART / UNITS) + self.bias
+
     def _place(self, said: Statement) -> Row:
         n = len(self.file.counts)
         row = n + len(self._later)
@@ -402,17 +465,16 @@ class Odds:
         compared = int(attributes_compared(rows.table, self.file.naming)[0])
         later = later[(self._later.compared(later) & compared) != 0]
         others = [*of_file.tolist(), *(later + n).tolist(), row]
-        log_odds = [
-            self.file.log_odds(
-                self._trees, rows, some, row_pairs(np.zeros_like(at), at), APART / UNITS
-            )
-            for some, at in ((self.file.rows, of_file), *self._later.parts(later, rows))
-        ]
-        # the row itself is last, and has neither the prior of a match nor the bias
-        added = np.append(np.ones(len(others) - 1), 0.0)
-        above = _above(np.concatenate(log_odds) + self.bias * added)
-        above += self.shift * added.astype(np.int32)
-        near = dict(zip(others, above.tolist(), strict=True))
+        log_odds = np.concatenate(
+            [
+                self._later_odds(rows, some, row_pairs(np.zeros_like(at), at))
+                for some, at in ((self.file.rows, of_file), *self._later.parts(later, rows))
+            ]
+        )
+        # the row itself is last, and has neither the prior of a match nor a layer
+        itself = row_pairs(*np.zeros((2, 1), np.int64))
+        log_odds[-1] = self.file.log_odds(self._trees, rows, rows, itself, APART / UNITS)[0]
+        near = dict(zip(others, _above(log_odds).tolist(), strict=True))
         # nothing has changed yet, so that a failure leaves no trace
         for other, units in near.items():
             if n <= other < row:
