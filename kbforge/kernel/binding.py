@@ -49,8 +49,6 @@ _LARGEST_WORKERS = 256
 _FEW = 256
 """Fewer numbers than this are copied faster as a list than as an array."""
 _INTS, _DOUBLES = POINTER(c_int64), POINTER(c_double)
-BY_WORDS = CFUNCTYPE(None, c_int32, c_int32, c_int32, _DOUBLES)
-"""The weights of noise and of shared words: of u given v, of v given u."""
 FACTORS = CFUNCTYPE(None, c_int32, c_int64, c_int64, _DOUBLES)
 """Factors of a row: its number, the first count, the number of counts, the target."""
 DRAW = CFUNCTYPE(c_int64, c_int64, *3 * (c_void_p,))
@@ -213,7 +211,7 @@ class CStatedEntities(Structure):
     )
 
 
-VERSION = 23
+VERSION = 24
 """Version of the interface; a library of a different version is not used."""
 
 Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
@@ -352,18 +350,11 @@ _PROTOTYPES: dict[str, Prototype] = {
     "kb_table_free": (None, (c_void_p,)),
     "kb_attributes_begin": (
         None,
-        (
-            c_void_p,
-            c_double,
-            c_double,
-            c_int64,
-            c_void_p,
-            c_int32,
-            c_int64,
-            c_int64,
-            c_void_p,
-            BY_WORDS,
-        ),
+        (c_void_p, *2 * (c_double,), c_int64, c_void_p, c_int32, *2 * (c_int64,), c_void_p),
+    ),
+    "kb_attributes_titles": (
+        None,
+        (*2 * (c_void_p, c_int64), *2 * (c_void_p,), c_int64, c_void_p),
     ),
     "kb_attributes_values": (c_int32, (c_void_p, c_int32, c_int64, c_int64, *8 * (c_void_p,))),
     "kb_attributes_draw": (c_double, (c_void_p, c_int32, c_int32, c_int32)),

@@ -10,6 +10,8 @@ from math import isqrt, prod
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kbforge.clustering.rules import Rules, greedy
 from kbforge.clustering.session import SmcSession
@@ -18,15 +20,17 @@ from kbforge.contracts import UNREAD, Constraints, Decision, Fragment, ModelSpec
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.indexes.selective import Selective
 from kbforge.kernel.binding import WORKERS, kernel_library, workers
-from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
-from kbforge_plugins.likelihoods.attributes.vocabulary import Encoder
+from kbforge_plugins.likelihoods.attributes.likelihood import AttributeModel, Attributes
+from kbforge_plugins.likelihoods.attributes.vocabulary import Encoder, Vocabulary
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.clustering.contents import contents
 from tests.clustering.toys import opened
 from tests.kernel.test_oracle import fitted
+from tests.likelihoods.attributes.toys import random_rates
 from tests.likelihoods.attributes.urns import Urns
 from tests.people import people
+from tests.profile import examples
 
 KERNEL = kernel_library()
 
@@ -58,6 +62,38 @@ def test_draws_are_those_of_python() -> None:
                 assert told == urns.draw(mine, others)
                 compared += 1
     assert compared > 1000
+
+
+WORDS = st.sampled_from(
+    ["red", "pen", "wrt-54g", "x1", "x2", "5", "\u0661", "of", "böhm", "a_b", "-"]
+)
+TITLES = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
+
+
+@given(
+    counts=st.dictionaries(TITLES, st.sampled_from([0.02, 1.0, 2.5, 7.0]), max_size=12),
+    later=st.lists(TITLES, max_size=6),
+    discount=st.sampled_from([0.3, 1.0]),
+    seed=st.integers(0, 1_000),
+)
+@examples(60)
+def test_draws_of_titles_are_those_of_python(
+    counts: dict[str, float], later: list[str], discount: float, seed: int
+) -> None:
+    """Words repeat, have digits or are new; the vocabulary may be kept, and values come late."""
+    counted = Vocabulary("title", counts)
+    kept = Vocabulary.load("title", counted.dump(), "a test")
+    rates = replace(random_rates(random.Random(seed), "title"), discount=discount)
+    for vocabulary in (counted, kept):
+        table = AttributeModel({"title": vocabulary}, {"title": rates}).live_clusters()
+        urns = Urns(vocabulary, rates)
+        for titles in (sorted(counts), later):
+            met = sorted({vocabulary.number(title) for title in titles})
+            table.meet([met])
+            all_met = table._values[0].tolist()
+            for (u, mine), (v, others) in itertools.product(enumerate(all_met), repeat=2):
+                told = KERNEL.kb_attributes_draw(table.handle, 0, u, v)
+                assert told == urns.draw(mine, others)
 
 
 @pytest.mark.slow

@@ -23,9 +23,15 @@ pa = pytest.importorskip("pyarrow")
 
 from kbforge_spark.tasks import Blocking, SentTable, nearest  # noqa: E402
 
+WORDS = ["red", "pen", "book", "x1", "wrt-54g"]
+
 
 def begun(seed: int, n: int) -> Agglomeration:
-    items = records(np.random.default_rng(seed), n)
+    rng = np.random.default_rng(seed)
+    items = [
+        replace(item, properties={**item.properties, "title": (" ".join(rng.choice(WORDS, 5)),)})
+        for item in records(rng, n)
+    ]
     spec = replace(ModelSpec(attributes(items), alpha=2.0), index=OneKey())
     return Agglomeration(items, spec, DoubtRules(), by_content(items))
 

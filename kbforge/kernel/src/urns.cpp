@@ -724,8 +724,7 @@ KB_API Table* kb_attributes_new(void) { return new AttributeTable(); }
 KB_API void kb_attributes_begin(Table* table, double concentration, double discount,
                                 std::int64_t n_weights, const double* weights, std::int32_t numeric,
                                 std::int64_t alphabet, std::int64_t n_letters,
-                                const std::uint32_t* letters,
-                                void (*by_words)(std::int32_t, std::int32_t, std::int32_t, double*)) {
+                                const std::uint32_t* letters) {
   kbforge::AttributeRules rules;
   rules.concentration = concentration;
   rules.discount = discount;
@@ -733,15 +732,28 @@ KB_API void kb_attributes_begin(Table* table, double concentration, double disco
   rules.numeric = numeric != 0;
   rules.alphabet = alphabet;
   rules.letters.assign(letters, letters + n_letters);
-  rules.by_words = by_words;
-  const auto attribute = static_cast<std::int32_t>(attributes_of(table).size());
-  auto values = std::make_shared<kbforge::Values>(attribute, std::move(rules));
+  auto values = std::make_shared<kbforge::Values>(std::move(rules));
   attributes_of(table).push_back(std::make_unique<kbforge::Urns>(std::move(values)));
+}
+
+// The values of the attribute begun last are titles. Of each retention, how probable a word is kept,
+// and one with a digit; of each word, the counted titles that have it, ascending; and the base
+// probabilities of these.
+KB_API void kb_attributes_titles(Table* table, std::int64_t n_retentions, const double* retentions,
+                                 std::int64_t n_words, const std::int64_t* starts,
+                                 const std::int32_t* holders, std::int64_t n, const double* bases) {
+  kbforge::TitleRules rules{};
+  rules.retentions.assign(retentions, retentions + 2 * n_retentions);
+  rules.starts.assign(starts, starts + n_words + 1);
+  rules.holders.assign(holders, holders + starts[n_words]);
+  rules.bases.assign(bases, bases + n);
+  attributes_of(table).back()->values->begin_titles(std::move(rules));
 }
 
 // More values of an attribute, numbered from `first`, which is how many there are; 0: it is not, and
 // nothing was done. Of each: base probability, whether it was counted, characters, and
-// features by name and number, with the base probability of all values that have each.
+// features by name and number, with the base probability of all values that have each; of a title its
+// words, with whether each has a digit in place of its name.
 KB_API std::int32_t kb_attributes_values(Table* table, std::int32_t attribute, std::int64_t first,
                                          std::int64_t n, const double* base, const std::uint8_t* counted,
                                          const std::int64_t* char_start, const std::uint32_t* chars,

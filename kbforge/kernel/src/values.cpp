@@ -13,7 +13,7 @@ enum Component { kCopy = 0, kSubstitution = 1, kEdit = 2, kTwoEdits = 3, kSlips 
 constexpr int kMostSlips = 2;
 constexpr std::uint32_t kLongestCompared = 120;
 constexpr double kLeastRest = 1e-12;
-constexpr std::size_t kFewKnown = 1 << 10, kMostKnown = 1 << 16, kMostOfWords = 1 << 19;
+constexpr std::size_t kFewKnown = 1 << 10, kMostKnown = 1 << 16;
 
 // Optimal string alignment with at most two slips; three stands for more.
 int alignment(const std::uint32_t* a, int n, const std::uint32_t* b, int m) {
@@ -79,11 +79,17 @@ void Characters::copy(std::size_t begin, std::size_t end, std::uint32_t* out) co
   for (; begin < end; ++begin, byte += width_) *out++ = read(byte);
 }
 
-Values::Values(std::int32_t attribute, AttributeRules rules)
-    : attribute_(attribute),
-      rules_(std::move(rules)),
+Values::Values(AttributeRules rules)
+    : rules_(std::move(rules)),
       elsewhere_scale_(rules_.concentration * (1.0 - rules_.weights[kCopy])),
       room_(kFewKnown) {}
+
+void Values::begin_titles(TitleRules rules) {
+  rules.discount = rules_.discount;
+  rules.noise = rules_.weights.back();
+  rules.weights.assign(rules_.weights.begin() + kSlips, rules_.weights.end() - 1);
+  titles_.emplace(std::move(rules));
+}
 
 void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted,
                  const std::int64_t* char_start, const std::uint32_t* chars,
@@ -91,11 +97,15 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
                  const std::int32_t* features, const double* masses) {
   const std::size_t first_char = chars_.size(), first_feature = features_.size();
   make_room(values_, static_cast<std::size_t>(n));
-  make_room(features_, static_cast<std::size_t>(feature_start[n]));
-  make_room(shares_, static_cast<std::size_t>(feature_start[n]));
   chars_.add(chars, static_cast<std::size_t>(char_start[n]));
-  features_.insert(features_.end(), features, features + feature_start[n]);
-  shares_.resize(features_.size(), 0.0);
+  if (titles_) {
+    titles_->add(n, base, counted, feature_start, names, features);
+  } else {
+    make_room(features_, static_cast<std::size_t>(feature_start[n]));
+    make_room(shares_, static_cast<std::size_t>(feature_start[n]));
+    features_.insert(features_.end(), features, features + feature_start[n]);
+    shares_.resize(features_.size(), 0.0);
+  }
   for (std::int64_t k = 0; k < n; ++k) {
     Value value{};
     value.base_power = libm.pow(base[k], rules_.discount);
@@ -108,13 +118,13 @@ void Values::add(std::int64_t n, const double* base, const std::uint8_t* counted
       value.letters |= 1ull << (chars[at] & 63);
     }
     value.counted = counted[k] != 0;
-    work_out_shares(value, base[k], names + feature_start[k], masses + feature_start[k]);
+    if (!titles_) {
+      work_out_shares(value, base[k], names + feature_start[k], masses + feature_start[k]);
+    }
     values_.push_back(value);
   }
-  // what was asked for lately has room for more of them, most where the answer comes from Python
-  const std::size_t wanted = rules_.by_words ? std::min(kMostOfWords, 256 * values_.size())
-                                             : std::min(kMostKnown, 4 * values_.size());
-  while (room_ < wanted) room_ *= 2;
+  // what was asked for lately has room for more of them
+  while (room_ < std::min(kMostKnown, 4 * values_.size())) room_ *= 2;
 }
 
 Draws::Known& Draws::place_of(std::int32_t u, std::int32_t v) {
@@ -141,17 +151,12 @@ void Values::compare(std::int32_t u, std::int32_t v, Draws& draws) const {
     draws.place_of(u, u) = Draws::Known{u, u, c * weights[kCopy]};
     return;
   }
-  double chance[2];
-  if (rules_.by_words) {
-    rules_.by_words(attribute_, u, v, chance);
-  } else {
-    by_features(u, v, draws, chance);
-  }
+  auto chance = titles_ ? titles_->chances(u, v, draws.masses_) : by_features(u, v, draws);
   const Value &one = values_[u], &other = values_[v];
-  if (!one.counted) chance[0] = weights.back();
-  if (!other.counted) chance[1] = weights.back();
-  double u_given_v = chance[0] * one.base_power;
-  double v_given_u = chance[1] * other.base_power;
+  if (!one.counted) chance.first = weights.back();
+  if (!other.counted) chance.second = weights.back();
+  double u_given_v = chance.first * one.base_power;
+  double v_given_u = chance.second * other.base_power;
   const int distance = slips_between(one, other);
   if (distance <= kMostSlips) {
     const Slip to_u = slip(one, other, distance), to_v = slip(other, one, distance);
@@ -162,7 +167,8 @@ void Values::compare(std::int32_t u, std::int32_t v, Draws& draws) const {
   draws.place_of(u, v) = Draws::Known{u, v, c * u_given_v};
 }
 
-void Values::by_features(std::int32_t u, std::int32_t v, Draws& draws, double* out) const {
+// The weights of noise and of features in common: of u given v, and of v given u.
+std::pair<double, double> Values::by_features(std::int32_t u, std::int32_t v, Draws& draws) const {
   const Value &one = values_[u], &other = values_[v];
   draws.of_u_.assign(1, rules_.weights.back());
   draws.of_v_.assign(1, rules_.weights.back());
@@ -173,8 +179,8 @@ void Values::by_features(std::int32_t u, std::int32_t v, Draws& draws, double* o
       draws.of_v_.push_back(shares_[i]);
     }
   }
-  out[0] = exact_sum(draws.of_u_.data(), draws.of_u_.size());
-  out[1] = exact_sum(draws.of_v_.data(), draws.of_v_.size());
+  return {exact_sum(draws.of_u_.data(), draws.of_u_.size()),
+          exact_sum(draws.of_v_.data(), draws.of_v_.size())};
 }
 
 // By feature: how probable it is to be the one kept, over what else has it.

@@ -1,20 +1,18 @@
 // The values of one attribute: what a vocabulary says of each, and how one is made of another.
 //
-// G(u | v) is that of kbforge_plugins/likelihoods/attributes/distortion.py: a mixture of copies, slips of
-// the pen, features or words in common, and noise. What takes words of long texts is asked of the
-// Python side, which knows which texts have which words.
+// G(u | v) is that of kbforge_plugins/likelihoods/attributes/urn.py: a mixture of copies, slips of the
+// pen, features or words in common, and noise.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "numbers.hpp"
+#include "titles.hpp"
 
 namespace kbforge {
-
-// Of u given v and of v given u: the weights of noise and of the words in common.
-using ByWords = void (*)(std::int32_t attribute, std::int32_t u, std::int32_t v, double* out);
 
 struct AttributeRules {
   double concentration;          // c
@@ -23,7 +21,6 @@ struct AttributeRules {
   bool numeric;                  // whether slips of the pen concern digits
   std::int64_t alphabet;         // letters that a slip may write
   std::vector<std::uint32_t> letters;  // these, ascending
-  ByWords by_words;              // null: features in common count, not words
 };
 
 // The draws that one thread asked for lately.
@@ -38,6 +35,7 @@ class Draws {
 
   std::vector<Known> known_;
   std::vector<double> of_u_, of_v_;
+  Masses masses_;
 };
 
 // Characters one after another, each of as few bytes as the largest needs.
@@ -62,8 +60,10 @@ class Characters {
 
 class Values {
  public:
-  Values(std::int32_t attribute, AttributeRules rules);
+  explicit Values(AttributeRules rules);
 
+  // The values to come are titles: words in common count, not features.
+  void begin_titles(TitleRules rules);
   // More values, numbered on; arrays as kb_attributes_values says.
   void add(std::int64_t n, const double* base, const std::uint8_t* counted,
            const std::int64_t* char_start, const std::uint32_t* chars,
@@ -96,7 +96,7 @@ class Values {
   };
 
   void compare(std::int32_t u, std::int32_t v, Draws& draws) const;
-  void by_features(std::int32_t u, std::int32_t v, Draws& draws, double* out) const;
+  std::pair<double, double> by_features(std::int32_t u, std::int32_t v, Draws& draws) const;
   void work_out_shares(const Value& value, double base, const std::int32_t* names,
                        const double* masses);
   int slips_between(const Value& u, const Value& v) const;
@@ -106,8 +106,8 @@ class Values {
   bool is_letter(std::uint32_t character) const;
   std::int64_t letters_in(const Value& value) const;
 
-  std::int32_t attribute_;
   AttributeRules rules_;
+  std::optional<Titles> titles_;
   double elsewhere_scale_;
   std::vector<Value> values_;
   Characters chars_;

@@ -54,7 +54,7 @@ on the multiset, to the last bit, because logs are added as integers of a small 
 
 *Live clusters* are in the kernel (`UrnClusters`). The kernel numbers values as they come. It
 receives base probability, letters and features of a value before the first fragment with that
-value. It asks here for the words that titles share.
+value, and first of all which counted titles have each word.
 """
 
 from __future__ import annotations
@@ -64,19 +64,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import mul
 from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import OSA
 
-from kbforge.contracts import FloatArray, Fragment, LearnedState
+from kbforge.contracts import Fragment, LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.files.columns import Taken
 from kbforge.files.records import Record, parse_toml, toml_value
 from kbforge.kernel.binding import (
-    BY_WORDS,
     EncodedFragments,
     KernelRecord,
     MergingClusters,
@@ -94,11 +92,12 @@ COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
 SLIPS = ("copy", "substitution", "edit", "two edits")
 NOISE = "noise"
 MOST_SLIPS = 2
-SENT = (
-    *("weights", "letters", "base", "counted", "character_starts", "characters"),
+VALUES = (
+    *("base", "counted", "character_starts", "characters"),
     *("feature_starts", "feature_names", "features", "masses"),
 )
-"""The arrays of an attribute that a table elsewhere needs."""
+"""The arrays that the kernel reads of values."""
+_TITLES = ("retentions", "holder_starts", "holders", "bases")
 _LONGEST_COMPARED = 120  # characters of the longest value that can be a slip of another
 _LEAST_REST = 1e-12  # base probability beyond rounding errors: other values do have the feature
 
@@ -339,12 +338,8 @@ class UrnClusters(MergingClusters):
     ) -> None:
         super().__init__(kernel_library().kb_attributes_new())
         self._encoder, self._read_as = encoder, read_as
-        # the kernel calls these as long as the table lives
-        self._asked = [
-            BY_WORDS(self._by_words if of.titles is not None else 0) for of, _ in read_as
-        ]
-        for (of, rates), asked in zip(read_as, self._asked, strict=True):
-            self._begin(of, rates, asked)
+        for of, rates in read_as:
+            begin_attribute(self.handle, _begun(of, rates))
         # by attribute, the values in the kernel's order, and of values their places or -1
         self._values = [array("i") for _ in read_as]
         self._number = [array("i") for _ in read_as]
@@ -455,40 +450,18 @@ class UrnClusters(MergingClusters):
             tell(self.handle, index, first, n, *map(address, arrays))
 
     def sent(self) -> LearnedState:
-        """The attributes that were begun, and the values that were met; of titles all words."""
+        """The attributes that were begun, and the values that were met."""
         parts = {}
         for index, ((of, rates), met) in enumerate(zip(self._read_as, self._values, strict=True)):
-            own = {
-                "concentration": rates.concentration,
-                "discount": rates.discount,
-                "numeric": of.numeric,
-                "alphabet": of.alphabet,
-            }
-            found: list[NDArray[Any]] = [*_begun(of, rates), *self._arrays_of(index, met)]
-            arrays: dict[str, NDArray[Any]] = dict(zip(SENT, found, strict=True))
-            titles = of.dump() if of.titles is not None else None
-            parts[str(index)] = together(LearnedState(own, arrays), titles=titles)
+            begun = _begun(of, rates)
+            arrays = dict(zip(VALUES, self._arrays_of(index, met), strict=True))
+            parts[str(index)] = LearnedState(begun.values, {**begun.arrays, **arrays})
         return together(LearnedState(), **parts)
-
-    def _begin(self, vocabulary: Vocabulary, rates: AttributeRates, asked: Any) -> None:
-        weights, letters = _begun(vocabulary, rates)
-        self.kernel.kb_attributes_begin(
-            self.handle,
-            rates.concentration,
-            rates.discount,
-            len(weights),
-            address(weights),
-            vocabulary.numeric,
-            vocabulary.alphabet,
-            len(letters),
-            address(letters),
-            asked,
-        )
 
     def _arrays_of(self, index: int, new: Sequence[int]) -> tuple[NDArray[Any], ...]:
         """What the kernel reads of new values of an attribute."""
         vocabulary = self._read_as[index][0]
-        rows = vocabulary.rows(new)
+        rows = (vocabulary.rows if vocabulary.titles is None else vocabulary.word_rows)(new)
         of_letters, letters = characters_of([vocabulary.values[v] for v in new])
         return (
             np.array([vocabulary.base[v] for v in new], dtype=np.float64),
@@ -499,21 +472,38 @@ class UrnClusters(MergingClusters):
             np.frombuffer(vocabulary.mass)[rows.features],
         )
 
-    def _by_words(self, attribute: int, u: int, v: int, out: Any) -> None:
-        one, other = (self._values[attribute][number] for number in (u, v))
-        out[0], out[1] = noise_and_words(*self._read_as[attribute], one, other)
+
+def _begun(vocabulary: Vocabulary, rates: AttributeRates) -> LearnedState:
+    """What the kernel reads of an attribute before its values."""
+    arrays: dict[str, NDArray[Any]] = {
+        "weights": np.array(rates.weights()),
+        "letters": np.array(sorted(map(ord, vocabulary.letters)), np.uint32),
+    }
+    if vocabulary.titles is not None:
+        retentions = np.array([share for _, *shares in RETENTIONS for share in shares])
+        arrays |= dict(zip(_TITLES, (retentions, *vocabulary.by_word()), strict=True))
+    return LearnedState(
+        {
+            "concentration": rates.concentration,
+            "discount": rates.discount,
+            "numeric": vocabulary.numeric,
+            "alphabet": vocabulary.alphabet,
+        },
+        arrays,
+    )
 
 
-def noise_and_words(
-    vocabulary: Vocabulary, rates: AttributeRates, u: int, v: int
-) -> tuple[float, float]:
-    """The weight of noise and shared words: of title u given v, of v given u."""
-    *weights, noise = rates.weights()[len(SLIPS) :]
-    kept, back = (words_kept(vocabulary, *pair, rates.discount) for pair in ((u, v), (v, u)))
-    return noise + sum(map(mul, weights, kept)), noise + sum(map(mul, weights, back))
-
-
-def _begun(vocabulary: Vocabulary, rates: AttributeRates) -> tuple[FloatArray, NDArray[np.uint32]]:
-    """The weights and the letters of an attribute, for the kernel."""
-    letters = np.array(sorted(map(ord, vocabulary.letters)), dtype=np.uint32)
-    return np.array(rates.weights(), dtype=np.float64), letters
+def begin_attribute(table: int, begun: LearnedState) -> None:
+    """Begin the next attribute of the kernel's table at this address."""
+    kernel, about, arrays = kernel_library(), begun.values, begun.arrays
+    weights, letters = arrays["weights"], arrays["letters"]
+    kernel.kb_attributes_begin(
+        *(table, about["concentration"], about["discount"], len(weights), address(weights)),
+        *(about["numeric"], about["alphabet"], len(letters), address(letters)),
+    )
+    if _TITLES[0] in arrays:
+        retentions, starts, holders, bases = map(arrays.__getitem__, _TITLES)
+        kernel.kb_attributes_titles(
+            *(table, len(retentions) // 2, address(retentions), len(starts) - 1),
+            *(address(starts), address(holders), len(bases), address(bases)),
+        )

@@ -32,7 +32,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import fsum
 from typing import NamedTuple, Self, TypeAlias
 
@@ -463,16 +463,26 @@ class Vocabulary:
         """The features of a title that are words."""
         found = self._words.get(number)
         if found is None:
-            word = feature_names(self.kind).index("word")
-            numbers = [feature for name, feature in self.features(number) if name == word]
-            keys = features_of(self.kind, self.values[number]).get("word", ())
-            self._digits.update(
-                feature
-                for feature, key in zip(numbers, keys, strict=True)
-                if feature < len(self._tables.features) and has_digit(key)
-            )
-            found = self._words[number] = frozenset(numbers)
+            _, digits, words = self.word_rows((number,))
+            known = words < len(self._tables.features)
+            self._digits.update(words[known & (digits > 0)].tolist())
+            found = self._words[number] = frozenset(words.tolist())
         return found
+
+    def word_rows(self, numbers: Sequence[int]) -> FeatureRows:
+        """The words of titles, with whether each has a digit in place of its name."""
+        starts, names, features = self.rows(numbers)
+        is_word = names == feature_names(self.kind).index("word")
+        each = (features_of(self.kind, self.values[number]) for number in numbers)
+        words = chain.from_iterable(keys.get("word", ()) for keys in each)
+        digits = np.fromiter(map(has_digit, words), np.int32, is_word.sum())
+        return FeatureRows(starts_of(is_word)[starts], digits, features[is_word])
+
+    def by_word(self) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
+        """Of counted titles: where the holders of each word begin, the holders, and base
+        probabilities."""
+        tables = self._tables
+        return tables.starts, tables.holders, np.array(self.base[: self._n_counted])
 
     def _spelled(self, values: Sequence[str]) -> FloatArray:
         """How probable the letters of each value are."""
