@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kbforge.contracts import Fragment, Progress
     from kbforge.evaluation.reliability import Reliability
     from kbforge.evaluation.scores import Evaluation
+    from kbforge.fit.audit import AuditReport
     from kbforge.fit.calibrate import OnOrder, ReliabilityReport
 
 
@@ -28,6 +29,8 @@ evaluate_app = typer.Typer(add_completion=False)
 
 _ALWAYS = ("kb", "as_json", "id_column", "settings")
 _OF_A_KB = ("gold", "partial")
+_OF_AN_AUDIT = (*_ALWAYS, *_OF_A_KB, "audit", "answers", "seed", "limit")
+_ANSWERS = "audit.jsonl"
 
 
 _OF_RELIABILITY = (*options.OF_CLUSTERING, "size-exponent", "calibration", "confidence-map")
@@ -46,7 +49,17 @@ def evaluate(
     gold: Annotated[
         str | None,
         typer.Argument(
-            help="Labelled fragments, JSON lines, or a table; - for standard input.",
+            help="Labelled fragments, JSON lines, or a table; - for standard input. With --audit: "
+            "the clustered fragments, if the knowledge base is a table.",
+        ),
+    ] = None,
+    audit: Annotated[
+        int | None,
+        option(
+            "--audit",
+            "Ask about sampled pairs and entities instead of reading labels; end with this many "
+            "answers.",
+            min=1,
         ),
     ] = None,
     partial: Annotated[
@@ -63,7 +76,15 @@ def evaluate(
     id_column: options.IdColumn = None,
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
-    answers: options.Answers = None,
+    answers: Annotated[
+        str | None,
+        option(
+            "--answers",
+            "With --audit: file of answers; those that it already has count. With --reliability: "
+            "as for kbforge cluster.",
+            show_default=f"{_ANSWERS} with --audit",
+        ),
+    ] = None,
     shuffles: options.Shuffles = 1,
     limit: options.Limit = None,
     seed: options.Seed = 0,
@@ -71,9 +92,13 @@ def evaluate(
     settings: options.RunSettings = None,
     as_json: options.Json = False,
 ) -> None:
-    """Score a knowledge base against gold labels.
+    """Score a knowledge base against gold labels, or by asking you.
 
     Fragments are matched by id. Fragments without a label are left out and counted.
+
+    --audit estimates precision, recall and F1 of pairs and of entities with 95 % intervals, from
+    answers about a sample, for the output of any program: KB may be a table of two columns
+    (fragment, entity). Questions and answers are those of kbforge review.
 
     --reliability clusters labelled fragments, without reading their labels, and bins the reported
     probabilities: for pairs above 1 %, of sharing an entity; for entities, of being exactly right.
@@ -89,20 +114,32 @@ def evaluate(
 
         kbforge evaluate people.kb.jsonl people.csv --set source.label=person
 
+        kbforge evaluate kb.jsonl --audit 60
+
+        kbforge evaluate clusters.csv people.csv --audit 60
+
         kbforge evaluate labelled.jsonl --reliability
 
         kbforge evaluate test.jsonl --reliability --set confidence-map=map.toml
     """
     if reliability:
-        if (named := options.first_given(context, _OF_A_KB)) is not None:
+        if (named := options.first_given(context, (*_OF_A_KB, "audit"))) is not None:
             raise UsageError(f"--reliability clusters labelled fragments; leave out {named}")
         _measure(context, kb)
         return
+    if audit is not None:
+        others = [name for name in context.params if name not in _OF_AN_AUDIT]
+        if (named := options.first_given(context, others)) is not None:
+            raise UsageError(f"{named} does not go with --audit")
+        _audit(context, kb, gold, audit)
+        return
     others = [name for name in context.params if name not in (*_ALWAYS, *_OF_A_KB)]
     if (named := options.first_given(context, others)) is not None:
-        raise UsageError(f"{named} requires --reliability")
+        raise UsageError(f"{named} requires --audit or --reliability")
     if gold is None:
-        raise UsageError("expected a knowledge base and its labelled fragments, or --reliability")
+        raise UsageError(
+            "expected a knowledge base and its labelled fragments, --audit or --reliability"
+        )
     _score(context, kb, gold)
 
 
@@ -241,6 +278,51 @@ def _left_out(evaluation: Evaluation) -> Iterator[str]:
 
 def _digits(*values: float) -> Iterator[str]:
     return (f"{value:.4f}" for value in values)
+
+
+def _audit(context: typer.Context, kb: str, gold: str | None, count: int) -> None:
+    from kbforge.cli import review as asking
+    from kbforge.files.answers import AnswerFile
+    from kbforge.jobs.audit import open_audit
+    from kbforge.registry.options import parse_settings
+
+    given = context.params
+    parse_settings(given["settings"] or (), ["source"])
+    path = given["answers"] or _ANSWERS
+    if "-" in (kb, gold):
+        raise UsageError("standard input has the answers, so an audit needs files")
+    asking.require_answer_file("--answers", path, [kb, gold or kb])
+    fragments = None if gold is None else options.read_all(context, gold)
+    with AnswerFile(path) as file:
+        with console.working("looking for pairs"):
+            review = open_audit(kb, fragments, file, count, given["seed"], given["partial"])
+        by_line = given["as_json"] or asking.talks_to_program()
+        with asking.kept_if_ended(file):
+            ask = asking.by_lines if by_line else asking.at_terminal
+            ask(review, asking.show_sampled, review.left)
+        report = review.report()
+    if by_line:
+        console.print_json({"summary": report.to_json()})
+    else:
+        console.stdout().print(_render_audit(report))
+
+
+def _render_audit(report: AuditReport) -> RenderableType:
+    """The estimates with their intervals, and what they rest on."""
+    from rich.console import Group
+    from rich.text import Text
+
+    table = _scores_table()
+    for heading in ("precision", "recall", "F1"):
+        table.add_column(heading, justify="right")
+    for name, scores in (("pairs", report.pairs), ("entities, exactly right", report.entities)):
+        table.add_row(name, *(f"{s.value:.3f} ({s.low:.3f} to {s.high:.3f})" for s in scores))
+    of_pairs, of_entities = report.about_pairs, counted(report.examined, "entity", "entities")
+    rest = (
+        f"95 % intervals, from {counted(of_pairs, 'answer')} about pairs and "
+        f"{report.about_entities:,} about {of_entities}; unknown: {report.unknown:,}"
+    )
+    return Group(table, Text(), Text(rest))
 
 
 def _render_reliability(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from kbforge.contracts import Explanation, Fragment
     from kbforge.files.answers import AnswerFile
-    from kbforge.fit.questions import PairQuestion
-    from kbforge.fit.review import Evidence, FileReview, Q, Review
+    from kbforge.fit.questions import CandidatePair, PairQuestion
+    from kbforge.fit.review import Evidence, FileReview, Q, Review, Side
     from kbforge.jobs.answering import Answerer
 
 app = typer.Typer(add_completion=False)
@@ -130,7 +130,7 @@ def review(
     if stores and (named := options.first_given(context, _OF_A_FILE)) is not None:
         raise UsageError(f"{named} is for a file of fragments, and {quoted(path, 400)} is a store")
     usual = _QUESTIONS_OF_A_STORE if stores else _QUESTIONS_OF_A_FILE
-    by_line = as_json or not (answerer or (sys.stdin.isatty() and sys.stdout.isatty()))
+    by_line = as_json or (not answerer and talks_to_program())
     with ExitStack() as stack:
         ask: Ask = partial(by_lines if by_line else at_terminal, count=count or usual)
         if answerer is not None:
@@ -146,32 +146,20 @@ def _review_file(
     context: typer.Context, fragments: str, output: str, ask: Ask, by_line: bool
 ) -> None:
     from kbforge.files.answers import AnswerFile
-    from kbforge.files.io import require_apart, require_writable
     from kbforge.fit.review import FileReview
 
     if fragments == "-":
         raise UsageError("standard input has the answers, so the fragments need a file")
-    if output == "-" or output.endswith(_PACKED):
-        raise UsageError(
-            f"--output {quoted(output, 400)}: expected a plain file, to append answers to"
-        )
     given = context.params
     models = options.files_of(given["settings"], given["likelihood"])
-    require_apart(output, [fragments, *models])
-    require_writable(output)
+    require_answer_file("--output", output, [fragments, *models])
     choices = options.choices_of(context, [], ["likelihood"])
     read = options.read_all(context, fragments)
     with AnswerFile(output) as file:
         with console.working("looking for questions"):
             review = FileReview(read, choices, file)
-        try:
+        with kept_if_ended(file):
             ask(review, side_by_side)
-        except (KeyboardInterrupt, AnswererError) as end:
-            kept = f"{quoted(output, 400)} holds {counted(len(file.answers), 'answer')}"
-            if isinstance(end, AnswererError):
-                raise AnswererError(f"{end}; {kept}") from None
-            console.note(f"\n{interrupts.sentence()}: {kept}")
-            raise typer.Exit(interrupts.exit_code()) from None
         if by_line:
             unknown = sum(answer.same is None for answer in file.answers)
             console.print_json({"summary": {**review.lesson.to_json(), "unknown": unknown}})
@@ -218,6 +206,37 @@ def _review_store(store: str, ask: Ask, by_line: bool) -> None:
 
 # --- asking ---------------------------------------------------------------------------------------
 
+
+def talks_to_program() -> bool:
+    """Whether there is no terminal to ask at."""
+    return not (sys.stdin.isatty() and sys.stdout.isatty())
+
+
+def require_answer_file(option: str, path: str, inputs: Sequence[str]) -> None:
+    """Refuse a file that answers cannot be appended to."""
+    from kbforge.files.io import require_apart, require_writable
+
+    if path == "-" or path.endswith(_PACKED):
+        raise UsageError(
+            f"{option} {quoted(path, 400)}: expected a plain file, to append answers to"
+        )
+    require_apart(path, inputs)
+    require_writable(path)
+
+
+@contextmanager
+def kept_if_ended(file: AnswerFile) -> Iterator[None]:
+    """Say what the file holds when a signal or a program ends the asking."""
+    try:
+        yield
+    except (KeyboardInterrupt, AnswererError) as end:
+        kept = f"{quoted(file.path, 400)} holds {counted(len(file.answers), 'answer')}"
+        if isinstance(end, AnswererError):
+            raise AnswererError(f"{end}; {kept}") from None
+        console.note(f"\n{interrupts.sentence()}: {kept}")
+        raise typer.Exit(interrupts.exit_code()) from None
+
+
 Reply: TypeAlias = bool | Literal["undo", "quit"] | None
 """Whether the two are one entity (None if unknown), or a command."""
 
@@ -237,6 +256,7 @@ _MOST_ROWS = 24
 _MOST_VALUES = 6
 _MOST_CHARACTERS = 200
 # evidence shows many fragments, so it shows less of each
+_MOST_BESIDE = 40
 _SHOWN_ATTRIBUTES = 12
 _SHOWN_VALUES = 3
 _SHOWN_CHARACTERS = 60
@@ -384,6 +404,20 @@ def _values(own: Sequence[str], others: Sequence[str]) -> Text:
     return Text("\n").join(shown)
 
 
+def show_sampled(evidence: Evidence[CandidatePair]) -> RenderableType:
+    """Both fragments of an audit side by side, and the others of their entities."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from kbforge.files.answers import WHOLE
+
+    others = [line for side in (evidence.first, evidence.second) for line in _beside(side)]
+    if evidence.question.how == WHOLE:
+        a = quoted(evidence.first.fragment.id, 40)
+        others.append(Text(f"say yes if {a} is one with all of these", style="bold"))
+    return Group(side_by_side(evidence), *[Text()] * bool(others), *others)
+
+
 def show_evidence(evidence: Evidence[PairQuestion]) -> RenderableType:
     """Both fragments side by side, their clusters, and the contribution of each attribute."""
     from rich.console import Group
@@ -414,23 +448,32 @@ def show_evidence(evidence: Evidence[PairQuestion]) -> RenderableType:
     return Group(*parts)
 
 
-def _others(evidence: Evidence[PairQuestion]) -> list[RenderableType]:
+def _others(evidence: Evidence[PairQuestion]) -> Iterator[RenderableType]:
     """The other fragments of their clusters."""
     from rich.text import Text
 
     sides = [evidence.first] if evidence.question.joined else [evidence.first, evidence.second]
-    lines: list[RenderableType] = []
     for side in sides:
         whose = "both are" if evidence.question.joined else f"{quoted(side.fragment.id, 40)} is"
         besides = side.size - 1 - evidence.question.joined
         if not besides:
-            lines.append(Text(f"{whose} with no other", style="dim"))
-            continue
-        lines.append(Text(f"{whose} with {counted(besides, 'other')}:", style="dim"))
-        lines += [Text(f"  {_line(other)}") for other in side.others]
-        if besides > len(side.others):
-            lines.append(Text(f"  … and {besides - len(side.others):,} more", style="dim"))
-    return lines
+            yield Text(f"{whose} with no other", style="dim")
+        yield from _beside(side, besides, whose)
+
+
+def _beside(side: Side, count: int | None = None, whose: str = "") -> Iterator[RenderableType]:
+    """The other fragments of a side, of `count`."""
+    from rich.text import Text
+
+    if not side.others:
+        return
+    count = side.size - 1 if count is None else count
+    whose = whose or f"{quoted(side.fragment.id, 40)} is"
+    yield Text(f"{whose} with {counted(count, 'other')}:", style="dim")
+    shown = side.others[:_MOST_BESIDE]
+    yield from (Text(f"  {_line(other)}") for other in shown)
+    if count > len(shown):
+        yield Text(f"  … and {count - len(shown):,} more", style="dim")
 
 
 def _line(fragment: Fragment) -> str:

@@ -232,8 +232,8 @@ def score_entities(
             predicted.append(number)
             labels.append(fragment.label)
     if not partial:
-        _demand_none(missing, "the gold file", "the knowledge base")
-        _demand_none(list(entity_of), "the knowledge base", "the gold file")
+        demand_none(missing, "the gold file", "the knowledge base")
+        demand_none(list(entity_of), "the knowledge base", "the gold file")
     if not known:
         raise UsageError("the knowledge base and the gold file have no fragment id in common")
     if not labels:
@@ -241,7 +241,8 @@ def score_entities(
     return Evaluation(compare(predicted, labels), unlabelled, len(entity_of), len(missing))
 
 
-def _demand_none(missing: list[str], has: str, lacks: str) -> None:
+def demand_none(missing: Sequence[str], has: str, lacks: str) -> None:
+    """Refuse fragments that one side lacks."""
     if missing:
         count = counted(len(missing), "fragment")
         raise UsageError(

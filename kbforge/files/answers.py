@@ -11,9 +11,13 @@
 |---|---|
 | number | of the question, from 1 |
 | how | "informative": one of the most informative pairs; "audit": the pair most likely wrong in an
-entity drawn at random; "test": a person had answered, and a program is tested |
+entity drawn at random; "test": a person had answered, and a program is tested; of `kbforge evaluate
+--audit`: "sampled", "entity" and "whole" (is a one with all others of its entity, b among them?) |
 | joined | weight of the groupings that join the two, before any answer, in [0, 1] |
-| share | of the pairs that some grouping joins and that were equally informative, in (0, 1] |
+| share | of the pairs that some grouping joins and that were equally informative, in (0, 1]; of a
+sampled pair, the probability that it is drawn from its stratum; of an entity, one of all |
+
+`fragments_sha256` is the fingerprint of the fragments; of "whole", of the ids in the entity.
 
 Each answer is a line, on disk before the next question. Two answers about one pair both count as
 evidence; if answers contradict each other, a clustering honours the later one.
@@ -49,7 +53,10 @@ from kbforge.files.records import Record
 INFORMATIVE = "informative"
 AUDIT = "audit"
 TEST = "test"
-HOW = (INFORMATIVE, AUDIT, TEST)
+SAMPLED = "sampled"
+WHOLE = "whole"
+ENTITY = "entity"
+HOW = (INFORMATIVE, AUDIT, TEST, SAMPLED, WHOLE, ENTITY)
 """The reasons for asking about a pair."""
 
 _OF_A_PERSON = (2.0, 38.0)
@@ -89,8 +96,9 @@ class Answer:
 
     @property
     def said(self) -> Said:
-        """The answer alone."""
-        return Said(self.by, self.a, self.b, self.same)
+        """What it says of the pair: a fragment that is not one with a whole may be one with b."""
+        unknown = self.asked.how == WHOLE and not self.same
+        return Said(self.by, self.a, self.b, None if unknown else self.same)
 
     def to_line(self) -> bytes:
         """The JSON line, newline included."""
@@ -184,7 +192,7 @@ def placed(
     wrong = error_rates(answer.said for answer in answers)
     return [
         NumberedAnswer(
-            *(numbers[answer.a], numbers[answer.b], answer.same, answer.asked.how == AUDIT),
+            *(numbers[answer.a], numbers[answer.b], answer.said.same, answer.asked.how == AUDIT),
             right=1 - wrong[answer.by],
         )
         for answer in answers
@@ -210,9 +218,9 @@ def decided(answers: Sequence[Answer]) -> list[Decision]:
     wrong = error_rates(answer.said for answer in answers)
     numbered = sorted(enumerate(answers, 1), key=lambda one: one[1].by is None)
     return [
-        Decision(answer.same, answer.a, answer.b, f"answer {number}")
+        Decision(answer.said.same, answer.a, answer.b, f"answer {number}")
         for number, answer in numbered
-        if answer.same is not None and (answer.by is None or wrong[answer.by] <= MOST_WRONG)
+        if answer.said.same is not None and (answer.by is None or wrong[answer.by] <= MOST_WRONG)
     ]
 
 

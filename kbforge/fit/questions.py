@@ -177,7 +177,7 @@ class CandidatePair:
 
     first: int
     second: int
-    how: str  # "informative" or "audit"
+    how: str  # one of `HOW` in `kbforge.files.answers`
     joined: float  # probability that they are one entity, by the model as taught so far
     share: float  # of the compared pairs that are as uncertain, or more, in (0, 1]
 

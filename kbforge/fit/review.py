@@ -8,7 +8,8 @@ Both ask about the most useful pair first, and can undo answers:
 A `FileReview` asks what teaches the model of pairs most. Its answers go to a file, from which
 `kbforge cluster --answers` learns. A `PosteriorReview` asks about uncertain
 pairs of a clustering, in a store or in memory, and shows the evidence for and against. Its answers
-are decisions. `kbforge.cli.review` asks at a terminal or line by line.
+are decisions. `kbforge.fit.audit` has a third, which asks how right a grouping is.
+`kbforge.cli.review` asks at a terminal or line by line.
 """
 
 from __future__ import annotations
@@ -91,7 +92,12 @@ class Evidence(Generic[Q]):
         """The question as one JSON object, without labels."""
         if self.asked is not None:
             one, other = (without_label(side.fragment) for side in (self.first, self.second))
-            return {"a": one, "b": other, "asked": asdict(self.asked)}
+            beside = {
+                f"others_of_{name}": [without_label(other) for other in side.others]
+                for name, side in (("a", self.first), ("b", self.second))
+                if side.others
+            }
+            return {"a": one, "b": other, **beside, "asked": asdict(self.asked)}
         asked = asdict(self.question)
         for key in ("subproblem", "first", "second"):
             del asked[key]
@@ -105,8 +111,7 @@ class Review(ABC, Generic[Q]):
     """Questions about pairs, most useful first; answers are stored and change the next
     questions."""
 
-    def __init__(self, queue: TeachingQueue | PosteriorQueue) -> None:
-        self._queue = queue
+    def __init__(self) -> None:
         self._said: list[tuple[Q, bool | None]] = []
 
     @abstractmethod
@@ -168,8 +173,6 @@ class FileReview(Review[CandidatePair]):
     an error.
     """
 
-    _queue: TeachingQueue
-
     def __init__(
         self, fragments: Sequence[Fragment], choices: RunOptions, file: AnswerFile
     ) -> None:
@@ -185,7 +188,8 @@ class FileReview(Review[CandidatePair]):
             )
         read = range(len(fragments)) if judged.read is None else judged.read.places
         entities = judged.entities
-        super().__init__(TeachingQueue(judged.pairs, fragments, read, entities, choices.seed))
+        super().__init__()
+        self._queue = TeachingQueue(judged.pairs, fragments, read, entities, choices.seed)
         for answer in answers:
             self._queue.add(answer, answer.same, 1 - answer.right)
         self._file, self._sha256 = file, fingerprint(fragments)
@@ -244,13 +248,11 @@ class PosteriorReview(Review[PairQuestion]):
     `subproblems`.
     """
 
-    _queue: PosteriorQueue
-
     def __init__(
         self, spec: ModelSpec, queue: PosteriorQueue, subproblems: Iterable[Subproblem] = ()
     ) -> None:
-        super().__init__(queue)
-        self._spec = spec
+        super().__init__()
+        self._spec, self._queue = spec, queue
         queue.update(subproblems)
 
     @abstractmethod

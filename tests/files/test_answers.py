@@ -111,7 +111,7 @@ def test_a_packed_file_cannot_grow(tmp_path):
         ({"fragments_sha256": "abc"}, "fragments_sha256: expected 64 hexadecimal digits, got abc"),
         (
             {"asked": {**ASKED, "how": "x"}},
-            "asked.how: expected one of informative, audit, test, got x",
+            "asked.how: expected one of informative, audit, test, sampled, whole, entity, got x",
         ),
         ({"asked": {**ASKED, "joined": 2}}, "asked.joined: expected a number from 0 to 1, got 2"),
         ({"asked": {**ASKED, "number": 0}}, "asked.number: expected a whole number above 0"),
