@@ -358,6 +358,10 @@ class PairModel(Protocol):
         """Whether nearly every record of the smaller of two linked tables has exactly one
         partner."""
 
+    @property
+    def reads(self) -> dict[str, ConjugateLikelihood]:
+        """The likelihoods that it fitted to the file and reads, by name."""
+
     def pair_odds(self, fragments: Sequence[Fragment], placed: BoolArray | None = None) -> PairOdds:
         """The log odds of the compared pairs of these fragments.
 

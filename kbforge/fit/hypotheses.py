@@ -191,27 +191,20 @@ def _folded(text: str) -> str:
 
 NAMES = "names"
 ALIASES = "aliases"
-KINDS = (NAMES, "bigram", "attributes", "pairs")
+KINDS = (NAMES, "attributes", "pairs")
 """Likelihoods that the judge was trained with."""
 ANCHORS = ("attributes", "pairs")
 """Likelihoods whose own alpha is informative for a file, if not sufficient."""
-_JUDGED_AS = {"trigram": "bigram"}
 _LOG_ALPHAS: Mapping[str, tuple[float, ...]] = {
-    "bigram": tuple(float(a) for a in range(27)),
     "attributes": tuple(float(a) for a in range(1, 22)),
     "pairs": tuple(a / 2 for a in range(-6, 13)),
 }
 
 
-def kind_of(likelihood: str) -> str:
-    """The member of `KINDS` that a likelihood is judged as; others are judged as themselves."""
-    return _JUDGED_AS.get(likelihood, likelihood)
-
-
 def log_alphas_of(likelihood: str) -> tuple[float, ...]:
     """The log alphas examined on the merge path of a likelihood, ascending; by default those of
     attributes."""
-    return _LOG_ALPHAS.get(kind_of(likelihood), _LOG_ALPHAS["attributes"])
+    return _LOG_ALPHAS.get(likelihood, _LOG_ALPHAS["attributes"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +240,7 @@ def hypotheses(
     out = [Hypothesis(NAMES, 0.0, exact)]
     for name, along in paths.items():
         log_alphas = log_alphas_of(name)
-        telling = own[name] if kind_of(name) in ANCHORS else math.nan
+        telling = own[name] if name in ANCHORS else math.nan
         first = 0
         for k in range(len(log_alphas)):
             last = k + 1 == len(log_alphas)

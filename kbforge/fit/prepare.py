@@ -385,7 +385,7 @@ def _advice(judged: Judgement | None, choices: RunOptions, answers: Sequence[obj
     )
 
 
-_CHOOSES_FROM = ("bigram", "attributes", "pairs")
+_CHOOSES_FROM = ("pairs", "attributes")
 _OF_PAIRS = "pairs"
 _OF_VECTORS = "gaussian"
 _ALPHA_OF_TABLES = 5.5
@@ -574,8 +574,12 @@ class Chooser:
     def _fit_likelihoods(
         self, file: _File, stages: Stages, without: str = "", only: str = ""
     ) -> dict[str, ConjugateLikelihood]:
-        """The likelihoods to choose from that can read the file; answers have taught them."""
+        """The likelihoods to choose from that can read the file; answers have taught them.
+
+        One that the model of pairs reads is fitted once.
+        """
         out: dict[str, ConjugateLikelihood] = {}
+        known: Mapping[str, ConjugateLikelihood] = {}
         for name in _readable():
             if only not in ("", name):
                 continue
@@ -583,15 +587,18 @@ class Chooser:
                 stages.skip()
                 continue
             stages.begin(f"learning {name}")
-            likelihood = make_likelihood(name, self._options(name))
-            assert isinstance(likelihood, ConjugateLikelihood)
-            try:
-                likelihood.fit(read := file.read_by(name))
-            except UsageError:  # it finds nothing to read
-                continue
+            read, likelihood = file.read_by(name), known.get(name)
+            if likelihood is None:
+                likelihood = make_likelihood(name, self._options(name))
+                assert isinstance(likelihood, ConjugateLikelihood)
+                try:
+                    likelihood.fit(read)
+                except UsageError:  # it finds nothing to read
+                    continue
             out[name] = self._taught(likelihood)
             if read is file.fragments:
                 file.fitted.append(out[name].index)
+                known = out[name].reads if name == _OF_PAIRS else known
         return out
 
     def _taught(self, likelihood: AnyLikelihood) -> AnyLikelihood:

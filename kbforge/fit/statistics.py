@@ -41,7 +41,6 @@ from kbforge.fit.hypotheses import (
     Hypothesis,
     exact_groups,
     exact_name,
-    kind_of,
 )
 from kbforge.numerics import starts_of
 from kbforge.texts.statements import JoinedStatements
@@ -581,7 +580,7 @@ def statistics_of(
             **beside,
             **anchor,
             **(unknown if expected is None else expected.of(hypothesis.labels)),
-            **{f"is {kind}": float(kind == kind_of(hypothesis.likelihood)) for kind in KINDS},
+            **{f"is {kind}": float(kind == hypothesis.likelihood) for kind in KINDS},
         }
         for hypothesis, path, beside, anchor in zip(found, on_path, others, anchored, strict=True)
     ]
@@ -592,7 +591,7 @@ def statistics_of(
 def _beside_others(found: Sequence[Hypothesis]) -> list[dict[str, float]]:
     """The agreement of each with the other likelihoods' hypotheses: best, and on average."""
     n = len(found)
-    kinds = [kind_of(h.likelihood) for h in found]
+    kinds = [h.likelihood for h in found]
     alike = np.full((n, n), NAN)
     for a in range(n):
         for b in range(a):
@@ -614,7 +613,7 @@ def _beside_anchors(found: Sequence[Hypothesis]) -> list[dict[str, float]]:
     """The relation of each to the groupings that likelihoods find at their own alphas."""
     anchors: dict[str, Hypothesis] = {}
     for kind in ANCHORS:
-        along = [h for h in found if kind_of(h.likelihood) == kind]
+        along = [h for h in found if h.likelihood == kind]
         if along:
             anchors[kind] = min(along, key=lambda h: abs(h.log_alpha - h.own))
     out = []

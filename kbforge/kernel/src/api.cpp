@@ -161,6 +161,13 @@ void kb_extend(Table* table, const std::int64_t* record_start, const std::int32_
   if (last) table->forget(batch.record(0));
 }
 
+void kb_hold_each(Table* table, std::int64_t first, std::int64_t n,
+                  const std::int64_t* record_start, const std::int32_t* attributes,
+                  const std::int32_t* values) {
+  const kbforge::Batch batch{n, record_start, attributes, values, nullptr, nullptr};
+  for (std::int64_t k = 0; k < n; ++k) table->extend(batch.record(k), {kbforge::kNone}, {first + k});
+}
+
 void kb_log_marginals(Table* table, std::int64_t slot, double* out) {
   table->log_marginals(static_cast<kbforge::Slot>(slot), out);
 }

@@ -197,6 +197,10 @@ KB_API void kb_extend(kbforge::Table* table, const std::int64_t* record_start,
                       const std::int32_t* attributes, const std::int32_t* values, std::int64_t n,
                       const std::int64_t* parents, const std::int64_t* children,
                       std::int32_t last);
+// Hold n records as clusters of one each, in slots from the first on.
+KB_API void kb_hold_each(kbforge::Table* table, std::int64_t first, std::int64_t n,
+                         const std::int64_t* record_start, const std::int32_t* attributes,
+                         const std::int32_t* values);
 // L of the cluster of a slot, nats: of attributes one term each (NaN where it states nothing there),
 // of pairs one number.
 KB_API void kb_log_marginals(kbforge::Table* table, std::int64_t slot, double* out);

@@ -17,7 +17,9 @@ constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 constexpr double kBounds[kBins - 1] = {0.5, 0.8, 1.0};  // of the bins of nearness
 constexpr double kMostEvidence = 12.0;
 constexpr double kSharpness = 4.0;  // power of a ratio of magnitudes
-constexpr double kClose = 0.08, kSame = 1e-9;
+constexpr double kSame = 1e-9;
+constexpr double kCloseCosine = 0.08, kNoCosine = 0.0;
+constexpr double kCloseOdds = 1.0, kNoOdds = -30.0, kClearOdds = 0.5;  // nats
 constexpr std::size_t kLeastContained = 5;  // letters of a code that is looked for in another record
 enum Form { kName, kSorted, kCompact, kBare, kFirst, kLast, kAcronym, kShortAcronym };
 enum Code { kCodes, kUnits, kMeasures, kFigures };
@@ -41,15 +43,24 @@ struct Standing {
   double better, gap, near;
 };
 
-Standing standing(const double* tops, double value) {
+Standing standing(const double* tops, double value, double close, double none) {
   const double above = value + kSame;
   std::int64_t better = 0, near = 0;
   for (std::int64_t k = 0; k < kNearest; ++k) {
     better += tops[k] > above;
-    near += std::fabs(tops[k] - value) <= kClose;
+    near += std::fabs(tops[k] - value) <= close;
   }
   const double others = value >= tops[0] - kSame ? tops[1] : tops[0];
-  return {static_cast<double>(better), value - std::max(others, 0.0), static_cast<double>(near)};
+  return {static_cast<double>(better), value - std::max(others, none), static_cast<double>(near)};
+}
+
+double* put_standings(const double* tops_a, const double* tops_b, double value, double close,
+                      double none, double* out) {
+  const Standing one = standing(tops_a, value, close, none);
+  const Standing other = standing(tops_b, value, close, none);
+  out = put_ordered(one.better, other.better, out);
+  out = put_ordered(one.gap, other.gap, out);
+  return put_ordered(one.near, other.near, out);
 }
 
 double equal(std::int64_t x, std::int64_t y) { return x && y ? double(x == y) : kMissing; }
@@ -259,18 +270,46 @@ double* Describer::describe(const DescribedRows& rows_a, std::int64_t i, const D
       several ? bags_.cosine(a.row_trigrams, i, b.row_trigrams, j) : nearest.cosine;
   for (const int way : {0, 1}) {
     const double value = way ? words.cosine : letters;
-    const Standing one = standing(a.nearest[way] + i * kNearest, value);
-    const Standing other = standing(b.nearest[way] + j * kNearest, value);
-    out = put_ordered(one.better, other.better, out);
-    out = put_ordered(one.gap, other.gap, out);
-    out = put_ordered(one.near, other.near, out);
+    out = put_standings(a.nearest[way] + i * kNearest, b.nearest[way] + j * kNearest, value,
+                        kCloseCosine, kNoCosine, out);
   }
   *out++ = a.script[i] != b.script[j];
   *out++ = bags_.cosine(a.consonants, i, b.consonants, j);
   for (int k = 0; k < kRowNumbers; ++k) {
     out = put_ordered(a.numbers[k * a.rows + i], b.numbers[k * b.rows + j], out);
   }
+  out = odds(a, i, b, j, worths, out);
   return std::copy(worths.facts, worths.facts + worths.n_facts, out);
+}
+
+// The log odds of the fitted likelihood, in total and by attribute, and how they stand among others.
+double* Describer::odds(const RowArrays& a, std::int64_t i, const RowArrays& b, std::int64_t j,
+                        const Worths& worths, double* out) {
+  double total = kMissing, good = 0, bad = 0, best = kMissing, worst = kMissing, names = kMissing;
+  double n_good = 0, n_bad = 0;
+  if (worths.fitted) {
+    parts_.resize(static_cast<std::size_t>(worths.fitted->parts()));
+    worths.fitted->log_merge_parts(worker_, static_cast<Slot>(a.slots[i]),
+                                   static_cast<Slot>(b.slots[j]), parts_.data());
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      const double part = parts_[k];
+      if (std::isnan(part)) continue;
+      total = std::isnan(total) ? part : total + part;
+      if (worths.naming[k]) names = std::isnan(names) ? part : names + part;
+      (part > 0 ? good : bad) += part;
+      n_good += part > kClearOdds;
+      n_bad += part < -kClearOdds;
+      best = std::fmax(best, part);
+      worst = std::fmin(worst, part);
+    }
+  }
+  for (const double value : {total, good, bad, total - worths.log_alpha, best, worst, n_good, n_bad,
+                             names}) {
+    *out++ = value;
+  }
+  if (std::isnan(total)) return std::fill_n(out, 6, kMissing);
+  return put_standings(a.best_odds + i * kNearest, b.best_odds + j * kNearest, total, kCloseOdds,
+                       kNoOdds, out);
 }
 
 }  // namespace kbforge
@@ -298,7 +337,9 @@ KB_API void kb_rows_free(DescribedRows* rows) { delete rows; }
 KB_API void kb_rows_describe(const DescribedRows* a, const DescribedRows* b, const Worths* worths,
                              std::int64_t n, const std::int32_t* pairs, std::int64_t features,
                              std::int32_t workers, double* out) {
-  std::vector<Describer> describers(static_cast<std::size_t>(std::max(workers, 1)));
+  std::vector<Describer> describers;
+  for (std::int32_t k = 0; k < std::max(workers, 1); ++k) describers.emplace_back(k);
+  if (worths->fitted) worths->fitted->set_workers(describers.size());
   kbforge::share_parts(n, kPairs, workers, [&](std::size_t who, std::int64_t k, std::int64_t end) {
     for (; k < end; ++k) {
       describers[who].describe(*a, pairs[2 * k], *b, pairs[2 * k + 1], *worths, out + k * features);
@@ -311,11 +352,14 @@ KB_API void kb_rows_odds(const DescribedRows* a, const DescribedRows* b, const W
                          const kbforge::Trees* trees, std::int64_t n, const std::int32_t* pairs,
                          double apart, std::int32_t workers, double* out) {
   struct Room {
+    explicit Room(std::size_t worker) : describer(worker) {}
     Describer describer;
     std::vector<double> features;
   };
   const std::int64_t width = trees->features();
-  std::vector<Room> rooms(static_cast<std::size_t>(std::max(workers, 1)));
+  std::vector<Room> rooms;
+  for (std::int32_t k = 0; k < std::max(workers, 1); ++k) rooms.emplace_back(k);
+  if (worths->fitted) worths->fitted->set_workers(rooms.size());
   kbforge::share_parts(n, kPairs, workers, [&](std::size_t who, std::int64_t k, std::int64_t end) {
     Room& room = rooms[who];
     room.features.resize(static_cast<std::size_t>((end - k) * width));
@@ -363,5 +407,38 @@ KB_API void kb_bags_cosines(const kbforge::Bags* bags, std::int64_t n, const std
   kbforge::BagComparer comparer;
   for (std::int64_t k = 0; k < n; ++k) {
     out[k] = comparer.cosine(*bags, pairs[2 * k], *bags, pairs[2 * k + 1]);
+  }
+}
+
+// L of two rows together less L of each, nats, of pairs of slots that ascend by their first, shape
+// [n, 2].
+KB_API void kb_table_odds(kbforge::Table* table, std::int64_t n, const std::int32_t* pairs,
+                          std::int32_t workers, double* out) {
+  table->set_workers(static_cast<std::size_t>(std::max(workers, 1)));
+  kbforge::share_parts(n, kPairs, workers, [&](std::size_t who, std::int64_t k, std::int64_t end) {
+    std::vector<std::int64_t> others;
+    for (; k < end; k += static_cast<std::int64_t>(others.size())) {
+      others.clear();
+      for (std::int64_t at = k; at < end && pairs[2 * at] == pairs[2 * k]; ++at) {
+        others.push_back(pairs[2 * at + 1]);
+      }
+      table->log_merge_ratios(who, pairs[2 * k], static_cast<std::int64_t>(others.size()),
+                              others.data(), out + k);
+    }
+  });
+}
+
+// Of each row the greatest values of its pairs, descending, shape [rows, kNearest]; `out` comes full of
+// what stands for none.
+KB_API void kb_tops_of_pairs(std::int64_t n, const std::int32_t* pairs, const double* values,
+                             double* out) {
+  for (std::int64_t k = 0; k < n; ++k) {
+    for (const int end : {0, 1}) {
+      double* const tops = out + pairs[2 * k + end] * kbforge::kNearest;
+      std::int64_t at = kbforge::kNearest - 1;
+      if (values[k] <= tops[at]) continue;
+      for (; at > 0 && tops[at - 1] < values[k]; --at) tops[at] = tops[at - 1];
+      tops[at] = values[k];
+    }
   }
 }

@@ -7,6 +7,7 @@
 #include "bags.hpp"
 #include "known.hpp"
 #include "similarity.hpp"
+#include "table.hpp"
 
 namespace kbforge {
 
@@ -40,7 +41,9 @@ struct RowArrays {
   Texts coded, spelt;
   const std::int64_t *script, *stated;
   const double* nearest[2];  // by letters and by words, each [rows, kNearest], descending
+  const double* best_odds;   // with candidates, by the fitted likelihood; as `nearest`
   const double* numbers;     // [kRowNumbers, rows]
+  const std::int64_t* slots;  // of the clusters of one row each in the fitted likelihood's table
   const Column* column;
 };
 
@@ -53,12 +56,16 @@ class DescribedRows {
   Readings readings;
 };
 
-// What agreement is worth, by attribute, and the file's own features.
+// What agreement is worth, by attribute, the likelihood that was fitted to the file, and the file's
+// own features.
 struct Worths {
   const double* log_ratio;   // [attributes, kBins]
   const double* functional;  // [attributes]
   const double* facts;       // [facts]
   std::int64_t n_facts;
+  Table* fitted;               // null: the likelihood reads nothing
+  const std::uint8_t* naming;  // [parts of the table] whether a part is a name
+  double log_alpha;            // of the likelihood
 };
 
 // The bin of a nearness.
@@ -68,9 +75,10 @@ struct Agreement {
   double near, rarity, evidence, conflict;
 };
 
-// Describes pairs of rows; one for each thread.
+// Describes pairs of rows; one for each thread, whose number it has.
 class Describer {
  public:
+  explicit Describer(std::size_t worker = 0) : worker_(worker) {}
   // Features of row i of the one and j of the other, one after another; returns the end.
   double* describe(const DescribedRows& a, std::int64_t i, const DescribedRows& b, std::int64_t j,
                    const Worths& worths, double* out);
@@ -94,6 +102,11 @@ class Describer {
   double* agreements(const DescribedRows& a, std::int64_t i, const DescribedRows& b,
                      std::int64_t j, const Worths& worths, double* out);
 
+  double* odds(const RowArrays& a, std::int64_t i, const RowArrays& b, std::int64_t j,
+               const Worths& worths, double* out);
+
+  std::size_t worker_;
+  std::vector<double> parts_;  // of the odds of the fitted likelihood
   TextComparer texts_;
   BagComparer bags_;
   KnownComparer known_;

@@ -57,6 +57,13 @@ class Table {
   // L(C + D) - L(C) - L(D) of the cluster of a slot and n others, nats, by a thread that has this
   // number, while nothing changes.
   virtual void log_merge_ratios(std::size_t, Slot, std::int64_t, const std::int64_t*, double*) {}
+  // How many parts L is a sum of, such as attributes.
+  virtual std::int64_t parts() const { return 1; }
+  // L(C + D) - L(C) - L(D) by part, nats; NaN where one of them states nothing.
+  virtual void log_merge_parts(std::size_t worker, Slot slot, Slot other, double* out) {
+    const std::int64_t one = other;
+    log_merge_ratios(worker, slot, 1, &one, out);
+  }
   // Let a slot, which may be that of the second one, hold two clusters together, which stay; the second
   // may be kNone: none.
   virtual void unite(Slot, Slot, Slot) {}

@@ -175,6 +175,8 @@ class AttributeTable : public Table {
   void set_workers(std::size_t workers) override;
   void log_merge_ratios(std::size_t worker, Slot slot, std::int64_t n,
                         const std::int64_t* others, double* out) override;
+  std::int64_t parts() const override { return static_cast<std::int64_t>(attributes.size()); }
+  void log_merge_parts(std::size_t worker, Slot slot, Slot other, double* out) override;
   std::unique_ptr<Table> fresh() const override;
   void unite(Slot slot, Slot other, Slot both) override;
 
@@ -685,6 +687,15 @@ void AttributeTable::log_merge_ratios(std::size_t worker, Slot slot, std::int64_
       if (urn != kNoUrn && other != kNoUrn) total += attributes[a]->merge_gain(urn, other, worker);
     }
     out[k] = total;
+  }
+}
+
+void AttributeTable::log_merge_parts(std::size_t worker, Slot slot, Slot other, double* out) {
+  const std::size_t width = attributes.size();
+  for (std::size_t a = 0; a < width; ++a) {
+    const UrnId one = held_[slot * width + a], more = held_[other * width + a];
+    out[a] = one == kNoUrn || more == kNoUrn ? std::numeric_limits<double>::quiet_NaN()
+                                             : attributes[a]->merge_gain(one, more, worker);
   }
 }
 

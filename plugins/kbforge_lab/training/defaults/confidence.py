@@ -67,7 +67,7 @@ from kbforge_lab.training.defaults.families import (
 )
 from kbforge_lab.training.defaults.pairs import fit_trees
 
-LIKELIHOODS = ("names", "bigram", "attributes", PAIRS)
+LIKELIHOODS = ("names", "attributes", PAIRS)
 KINDS = {"entities": ENTITY_FEATURES, "pairs": PAIR_FEATURES}
 PARAMETERS: dict[str, Any] = {
     "objective": "binary",

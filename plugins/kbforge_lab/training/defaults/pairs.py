@@ -25,9 +25,11 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields
 from itertools import chain
 from math import ceil
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -36,6 +38,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
+from kbforge.kernel.binding import workers
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge.registry import install_command
@@ -303,7 +306,7 @@ def train(root: Path, out: Path, count: int, only: Sequence[str] = ()) -> Iterat
 
     Files in other shapes and linked tables have figures of their own.
     """
-    found = {family.name: examples(root, family, count) for family in FAMILIES}
+    found = all_examples(root, out / "pairs", count)
     ships = [family.name for family in FAMILIES if family.ships]
 
     def written(names: Sequence[str], place: Path) -> tuple[Trees, Trees]:
@@ -335,6 +338,47 @@ def write(place: Path, models: tuple[Trees, Trees]) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(model_bytes(*models))
     list_defaults(place.parent)
+
+
+def all_examples(root: Path, kept: Path, count: int) -> dict[str, FamilyPairs]:
+    """The pairs of every family, read from the folder `kept` where a run left them there."""
+    kept.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(workers(), mp_context=get_context("spawn")) as pool:
+        told = {
+            family.name: pool.submit(_kept_examples, root, kept, family, count)
+            for family in FAMILIES
+        }
+        for one in told.values():
+            one.result()
+    return {name: _read_examples(kept / f"{name}-{count}.npz") for name in told}
+
+
+def _kept_examples(root: Path, kept: Path, family: Family, count: int) -> None:
+    path = kept / f"{family.name}-{count}.npz"
+    if path.is_file():
+        return
+    found = examples(root, family, count)
+    arrays = {
+        f"{kind.name} {number} {part.name}": getattr(pairs, part.name)
+        for kind in fields(FamilyPairs)
+        for number, pairs in enumerate(getattr(found, kind.name))
+        for part in fields(TrainingPairs)
+    }
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **arrays)
+    part.rename(path)
+
+
+def _read_examples(path: Path) -> FamilyPairs:
+    found = FamilyPairs([], [], [])
+    with np.load(path, allow_pickle=False) as held:
+        for key in held.files:
+            kind, number, part = key.rsplit(" ", 2)
+            if part == "rows":
+                pairs = TrainingPairs(held[key], held[f"{kind} {number} targets"])
+                getattr(found, kind).append(pairs)
+    return found
 
 
 def examples(root: Path, family: Family, count: int) -> FamilyPairs:

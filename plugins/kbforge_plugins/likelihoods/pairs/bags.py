@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from kbforge.contracts import FloatArray, IntArray, LearnedState
 from kbforge.errors import ModelError
 from kbforge.kernel.binding import address, kernel_library
-from kbforge.models.bundle import KeptReader, Number
+from kbforge.models.bundle import KeptReader, Number, together
 from kbforge.numerics import spread, starts_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="DataclassInstance")
 
 Part: TypeAlias = dict[str, Any]
-"""What `dump` gives and `load` reads of a fitted part: JSON values, arrays and parts, by name."""
+"""What `dump` gives and `load` reads of a fitted part: JSON values, arrays, parts and states of
+plugins, by name."""
 
 
 def flattened(part: Part) -> LearnedState:
@@ -60,6 +61,10 @@ def flattened(part: Part) -> LearnedState:
                 add(one, f"{within}{name}/")
             elif isinstance(one, np.ndarray):
                 arrays[within + name] = one
+            elif isinstance(one, LearnedState):
+                whole = together(LearnedState(), **{within + name: one})
+                values.update(whole.values)
+                arrays.update(whole.arrays)
             else:
                 values[within + name] = one
 
@@ -78,6 +83,18 @@ class PartReader:
     def part(self, name: str) -> PartReader:
         """The part of that name."""
         return PartReader(self._kept, f"{self._within}{name}/", self._read)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a part of that name."""
+        start = f"{self._within}{name}/"
+        return any(key.startswith(start) for key in self._kept.arrays)
+
+    def state(self, name: str) -> LearnedState:
+        """The state of a plugin."""
+        state = self._reader.part(self._named(name))
+        whole = together(LearnedState(), **{self._within + name: state})
+        self._read |= {*whole.arrays}
+        return state
 
     def value(self, name: str) -> Any:
         """A JSON value."""

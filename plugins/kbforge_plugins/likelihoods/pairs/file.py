@@ -41,6 +41,7 @@ from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.models.trees import Trees
 from kbforge.numerics import at_numbers, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Part, PartReader, Strings
+from kbforge_plugins.likelihoods.pairs.fitted import NO_ODDS, FittedOdds, best_odds
 from kbforge_plugins.likelihoods.pairs.near import (
     EQUAL_FORMS,
     NEAREST,
@@ -48,7 +49,6 @@ from kbforge_plugins.likelihoods.pairs.near import (
     EqualForms,
     NearIndex,
     OtherScripts,
-    Tops,
     attributes_compared,
     comparable,
     compared,
@@ -60,6 +60,7 @@ from kbforge_plugins.likelihoods.pairs.table import (
     Statement,
     StatementReader,
     statements_of,
+    table_of,
 )
 
 NAME_FEATURES = (
@@ -94,11 +95,14 @@ ALL_TEXT_FEATURES = (
     *("all words cosine", "all words covered least", "all words covered most"),
     *("all words shared mass", "all words unmatched least", "all words unmatched most"),
 )
-STANDING_FEATURES = tuple(
-    f"{way} {what}"
-    for way in WAYS
-    for what in (*("rank least", "rank most", "gap least", "gap most", "near least", "near most"),)
+_STANDING = ("rank least", "rank most", "gap least", "gap most", "near least", "near most")
+STANDING_FEATURES = tuple(f"{way} {what}" for way in WAYS for what in _STANDING)
+ODDS_FEATURES = (
+    *("odds", "odds for", "odds against", "odds over alpha", "odds best", "odds worst"),
+    *("odds attributes for", "odds attributes against", "odds of names"),
+    *(f"odds {what}" for what in _STANDING),
 )
+"""Of the likelihood that is fitted to the file (`fitted`)."""
 SCRIPT_FEATURES = ("scripts differ", "consonants cosine")
 RARITY_FEATURES = (
     *("fragments with name least", "fragments with name most"),
@@ -106,7 +110,18 @@ RARITY_FEATURES = (
     *("name rarity least", "name rarity most", "times seen least", "times seen most"),
     *("attributes least", "attributes most"),
 )
-FILE_FEATURES = ("file log rows", "file distinct names", "file attributes", "file name words")
+FILE_FEATURES = (
+    *("file log rows", "file distinct names", "file attributes", "file name words"),
+    *("file log fragments", "file fragments a row", "file name letters"),
+    *(
+        f"file {way} {what}"
+        for way in WAYS
+        for what in ("mean", "lower quartile", "upper quartile")
+    ),
+    *("file equal names a row", "file equal names contradict"),
+    *("file functional most", "file functional mean", "file entropy of values"),
+    *("file log alpha", "file log alpha over fragments", "file odds mean", "file odds over alpha"),
+)
 FEATURES = (
     *NAME_FEATURES,
     *DIGIT_FEATURES,
@@ -117,6 +132,7 @@ FEATURES = (
     *STANDING_FEATURES,
     *SCRIPT_FEATURES,
     *RARITY_FEATURES,
+    *ODDS_FEATURES,
     *FILE_FEATURES,
 )
 _BINS = 4
@@ -221,7 +237,9 @@ class Rows:
     table: RecordTable
     letters: FloatArray  # the greatest cosines with rows of the file, -1 for none, [rows, nearest]
     words: FloatArray  # the same by words
-    numbers: FloatArray  # see `File._numbers`, shape [5, rows]
+    best_odds: FloatArray  # the greatest odds with candidates, `NO_ODDS` for none, as `letters`
+    slots: IntArray  # of the rows' clusters in the table of the fitted likelihood, shape [rows]
+    numbers: FloatArray  # see `_rows`, shape [5, rows]
     rarities: Mapping[str, FloatArray]  # by column, of its different values, nats
 
     @classmethod
@@ -231,6 +249,8 @@ class Rows:
             RecordTable.joined([one.table for one in some]),
             np.concatenate([one.letters for one in some]),
             np.concatenate([one.words for one in some]),
+            np.concatenate([one.best_odds for one in some]),
+            np.concatenate([one.slots for one in some]),
             np.concatenate([one.numbers for one in some], axis=1),
             {
                 name: np.concatenate([one.rarities[name] for one in some])
@@ -250,7 +270,10 @@ class Rows:
             dtype=np.int64,
         )
         sizes = len(table), len(table.names), len(table.columns)
-        arrays = map(address, (self.letters, self.words, self.numbers, columns))
+        arrays = map(
+            address,
+            (*(self.letters, self.words, self.best_odds, self.numbers, self.slots), columns),
+        )
         told = np.array((*sizes, *table.addresses, *arrays))
         handle: int = kernel.kb_rows_new(address(told), known_tables())
         weakref.finalize(self, kernel.kb_rows_free, handle)
@@ -271,7 +294,8 @@ class File:
     """The statements of a file: their digests, shape [rows, 2], and fragments by row.
 
     `names` are the numbers of the first names, ascending, and how many fragments and rows have
-    each, shape [2, names]; `facts` are the `FILE_FEATURES`.
+    each, shape [2, names]; `facts` are the `FILE_FEATURES`; `fitted` is None if the likelihood reads
+    nothing.
     """
 
     def __init__(
@@ -283,13 +307,21 @@ class File:
         names: tuple[IntArray, IntArray],
         facts: FloatArray,
         worths: Mapping[str, Worth],
+        fitted: FittedOdds | None,
     ) -> None:
         self._reader, self._digests, self._names, self._facts = reader, digests, names, facts
-        self.counts, self.rows, self.worths = counts, rows, worths
+        self.counts, self.rows, self.worths, self.fitted = counts, rows, worths, fitted
         log_ratios = [worth.log_ratio for worth in worths.values()]
         told = np.array(log_ratios), np.array([worth.functional for worth in worths.values()])
-        self._told = *told, facts
-        self._worths = np.array((*map(address, self._told), len(facts)))
+        read = () if fitted is None else fitted.attributes
+        naming = np.array([name in reader.naming for name in read], np.uint8)
+        self._told = *told, facts, naming
+        self._worths = np.zeros(7, np.int64)
+        self._worths[:3] = [*map(address, self._told[:3])]
+        self._worths[3] = len(facts)
+        if fitted is not None:
+            self._worths[4:6] = fitted.handle, address(naming)
+            self._worths[6:].view(np.float64)[0] = fitted.log_alpha
         self._order = np.argsort(digests[:, 0], kind="stable")
         self._first = digests[self._order, 0]
         self._read: tuple[weakref.ref[FragmentColumns], NDArray[np.int32]] | None = None
@@ -309,19 +341,21 @@ class File:
         numbers, which = np.unique(table.numbers("name"), return_inverse=True)
         of_name = [np.bincount(which, some, len(numbers)) for some in (counts, None)]
         names = numbers, np.stack(of_name).astype(np.int64)
-        tops, pairs = compared(table, reader.naming)
-        facts = np.array(
-            [
-                np.log1p(len(table)),
-                len(numbers) / max(len(table), 1),
-                float(np.mean([len(one) for one in said])) if said else 0.0,
-                float(table.names.count[table.which[table.called[:-1]]].mean()) if said else 0.0,
-            ]
-        )
+        (letters, words), pairs = compared(table, reader.naming)
+        fitted = FittedOdds.fitted(fragments, link)
+        slots, odds, best = np.zeros(len(said), np.int64), None, letters
+        if fitted is not None:
+            taken, first = Taken.of(fragments), np.unique(of, return_index=True)[1]
+            slots = fitted.add_file(Taken(taken.fragments, taken.places[first]))
+            odds = fitted.totals(pairs)
+            best = best_odds(len(said), pairs, odds)
         digests = np.array([_digest(one) for one in said], dtype=np.int64).reshape(-1, 2)
-        worths = _worths(table, tops[1], counts, pairs)
-        rows = _rows(table, tops, names, counts, worths, int(counts.sum()))
-        file = cls(reader, digests, counts, rows, names, facts, worths)
+        worths = _worths(table, words, counts, pairs)
+        tops = letters, words, best
+        rows = _rows(table, tops, slots, names, counts, worths, int(counts.sum()))
+        facts = np.zeros(len(FILE_FEATURES))
+        file = cls(reader, digests, counts, rows, names, facts, worths, fitted)
+        facts[:] = _facts(file, said, pairs)
         if isinstance(fragments, FragmentColumns):
             file._read = weakref.ref(fragments), of
         return file, pairs
@@ -345,7 +379,8 @@ class File:
             "statements": self._digests,
             "fragments": self.counts,
             "table": rows.table.dump(),
-            "standings": {way: getattr(rows, way) for way in WAYS},
+            "standings": {way: getattr(rows, way) for way in (*WAYS, "best_odds")},
+            **({} if self.fitted is None else {"fitted": self.fitted.dump()}),
             "called": {"numbers": numbers, "counts": counts},
             "facts": self._facts,
             "worths": {str(at): worth.dump() for at, worth in enumerate(self.worths.values())},
@@ -360,15 +395,19 @@ class File:
         table = RecordTable.load(kept.part("table"), reader.weights, reader.columns)
         if len(table) != n:
             raise kept.damaged("table", f"{n:,} rows", f"{len(table):,}")
-        letters, words = (kept.part("standings").array(way, np.float64, n, NEAREST) for way in WAYS)
+        tops = tuple(
+            kept.part("standings").array(way, np.float64, n, NEAREST)
+            for way in (*WAYS, "best_odds")
+        )
         numbers = kept.part("called").array("numbers", np.int64, -1)
         names = numbers, kept.part("called").array("counts", np.int64, 2, len(numbers), low=1)
         facts = kept.array("facts", np.float64, len(FILE_FEATURES))
         worths = {
             name: Worth.load(kept.part(f"worths/{at}")) for at, name in enumerate(reader.columns)
         }
-        rows = _rows(table, (letters, words), names, counts, worths, int(counts.sum()))
-        return cls(reader, digests, counts, rows, names, facts, worths)
+        fitted = FittedOdds.load(kept.part("fitted"), n) if kept.has("fitted") else None
+        rows = _rows(table, tops, np.arange(n), names, counts, worths, int(counts.sum()))
+        return cls(reader, digests, counts, rows, names, facts, worths, fitted)
 
     def row(self, said: Statement) -> int | None:
         """The row of a statement; None if it is not in the file."""
@@ -414,8 +453,13 @@ class File:
         placed = np.array(sorted(near), dtype=np.int64)
         placed = placed[comparable(table.linked, self.rows.table.linked[placed])]
         placed = placed[(self.compared[placed] & attributes_compared(table, self.naming)) != 0]
-        once, n, tops = np.ones(1, np.int64), int(self.counts.sum()), (letters[1], words[1])
-        return _rows(table, tops, self._names, once, self.worths, n), placed
+        slots, best = np.zeros(1, np.int64), letters[1]
+        if self.fitted is not None:
+            slots = self.fitted.add(_fragment_of(said))
+            odds = self.fitted.totals(row_pairs(np.repeat(slots, len(placed)), placed))
+            best = best_odds(1, np.zeros_like(row_pairs(placed, placed)), odds)
+        once, n, tops = np.ones(1, np.int64), int(self.counts.sum()), (letters[1], words[1], best)
+        return _rows(table, tops, slots, self._names, once, self.worths, n), placed
 
     def describe(self, a: Rows, i: ArrayLike, b: Rows, j: ArrayLike) -> FloatArray:
         """`FEATURES` of rows i of the first and j of the second, shape [pairs, features]."""
@@ -451,7 +495,8 @@ class File:
 
 def _rows(
     table: RecordTable,
-    tops: Tops,
+    tops: Sequence[FloatArray],
+    slots: IntArray,
     names: tuple[IntArray, IntArray],
     counts: IntArray,
     worths: Mapping[str, Worth],
@@ -461,7 +506,8 @@ def _rows(
 
     Args:
         table: the rows.
-        tops: their greatest cosines.
+        tops: their greatest cosines by letters and by words, and greatest odds with candidates.
+        slots: of their clusters in the table of the fitted likelihood.
         names: the numbers of the file's first names, and the fragments and rows that have each.
         counts: how many fragments state each row.
         worths: of the file's attributes.
@@ -476,7 +522,63 @@ def _rows(
         table.stated.astype(np.float64),
     ]
     rarities = {name: worth.rarity(table.columns[name]) for name, worth in worths.items()}
-    return Rows(table, *tops, np.stack(numbers), rarities)
+    return Rows(table, *tops, slots, np.stack(numbers), rarities)
+
+
+_MOST_EQUAL_NAMES = 20_000
+
+
+def _facts(file: File, said: Sequence[Statement], pairs: RowPairs) -> FloatArray:
+    """`FILE_FEATURES` of a file, whose candidate pairs are given; 0 of an empty one."""
+    rows, n = file.rows, int(file.counts.sum())
+    if not n:
+        return np.zeros(len(FILE_FEATURES))
+    table, fitted = rows.table, file.fitted
+    numbers = table.numbers("name")
+    equal = pairs[(numbers[pairs[:, 0]] == numbers[pairs[:, 1]]) & (numbers[pairs[:, 0]] != 0)]
+    each = -(-len(equal) // _MOST_EQUAL_NAMES) or 1
+    evidence = file.evidence(rows, rows, np.ascontiguousarray(equal[::each]))
+    disputed = evidence.any(axis=0)
+    contradict = (float((evidence.sum(axis=0)[disputed] < 0).sum()) + 1) / (disputed.sum() + 3)
+    first = table.which[table.called[:-1]]
+    functional = [worth.functional for worth in file.worths.values()] or [0.0]
+    log_alpha = 0.0 if fitted is None else fitted.log_alpha
+    odds = np.clip(rows.best_odds[:, 0], NO_ODDS, _MOST_ODDS) if fitted is not None else np.zeros(1)
+    nearest = (np.maximum(tops[:, 0], 0.0) for tops in (rows.letters, rows.words))
+    return np.array(
+        [
+            *(np.log1p(len(table)), len(np.unique(numbers)) / len(table)),
+            float(np.mean([len(one) for one in said])),
+            float(table.names.count[first].mean()),
+            *(np.log(n), n / len(table), float(np.diff(table.names.text.starts)[first].mean())),
+            *(x for top in nearest for x in (top.mean(), *np.quantile(top, (0.25, 0.75)))),
+            *(len(equal) / len(table), contradict),
+            *(max(functional), float(np.mean(functional)), _entropy_of_values(file)),
+            *(log_alpha, log_alpha - np.log(n)),
+            *(float(odds.mean()), float((odds > log_alpha).mean())),
+        ]
+    )
+
+
+_MOST_ODDS = 60.0
+
+
+def _entropy_of_values(file: File) -> float:
+    """The entropy of an attribute's values, 1 where all differ; the mean over attributes."""
+    found = []
+    for column in file.rows.table.columns.values():
+        counts = np.bincount(column.which, file.counts, len(column.numbers))
+        counts = counts[(column.numbers != 0) & (counts > 0)]
+        if len(counts):
+            share = counts / counts.sum()
+            found.append(float(-(share * np.log(share)).sum() / np.log(max(counts.sum(), 2.0))))
+    return float(np.mean(found)) if found else 0.0
+
+
+def _fragment_of(said: Statement) -> Fragment:
+    """A fragment that makes this statement."""
+    said = said[1:] if table_of(said) else said
+    return Fragment("", {attribute: tuple(value.split("\n")) for attribute, value in said})
 
 
 def _digest(said: Statement) -> tuple[int, int]:

@@ -199,6 +199,12 @@ class Pairs(ConjugateLikelihood):
         """Whether the fitted linked tables seem one to one; False for a loaded state."""
         return self._odds.one_to_one
 
+    @property
+    def reads(self) -> dict[str, ConjugateLikelihood]:
+        """The likelihood `attributes`, fitted to the same file; none if it reads nothing."""
+        fitted = self._odds.file.fitted
+        return {} if fitted is None else {"attributes": fitted.likelihood}
+
     def taught(self, answers: Sequence[PairAnswer]) -> Pairs:
         """The likelihood of the same file with the layer that these answers teach, and no others.
 

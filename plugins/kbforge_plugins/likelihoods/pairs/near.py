@@ -23,8 +23,6 @@ from kbforge_plugins.likelihoods.pairs.table import RecordTable
 
 WAYS = ("letters", "words")
 """The measures of nearness between rows."""
-Tops: TypeAlias = tuple[FloatArray, FloatArray]
-"""The cosines of the nearest rows in each of `WAYS`, -1 for none, each [rows, nearest]."""
 NEAREST = 24  # rows that a row is compared with, by letters and by words
 _NEAREST_ACROSS = 8  # rows in other scripts that it is compared with, by consonants
 _LEAST_ACROSS = 0.15
@@ -151,10 +149,13 @@ def numbers_by_row(table: RecordTable, form: str) -> tuple[IntArray, IntArray]:
     return rows, table.names.numbers(form)[table.which]
 
 
-def compared(table: RecordTable, naming: tuple[str, ...]) -> tuple[Tops, NDArray[np.int32]]:
+def compared(
+    table: RecordTable, naming: tuple[str, ...]
+) -> tuple[tuple[FloatArray, FloatArray], NDArray[np.int32]]:
     """The cosines of the nearest rows in each of `WAYS`, and the candidate pairs.
 
-    Pairs are i < j, ascending, shape [pairs, 2].
+    Cosines are descending, -1 for none, each of shape [rows, nearest]; pairs are i < j, ascending,
+    shape [pairs, 2].
     """
     n, rows = len(table), np.arange(len(table))
     letters, words = (
