@@ -9,7 +9,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from itertools import product
@@ -19,6 +19,7 @@ import numpy as np
 from rapidfuzz import fuzz
 from rapidfuzz.distance import JaroWinkler
 
+from kbforge.contracts import Fragment
 from kbforge.texts.kinds import words_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags
 from kbforge_plugins.likelihoods.pairs.file import File, Rows
@@ -182,17 +183,58 @@ def agreement_features(file: File, a: Rows, i: int, b: Rows, j: int) -> list[flo
     ]
 
 
-def standing(tops: Sequence[float], value: float) -> tuple[float, float, float]:
+def standing(
+    tops: Sequence[float], value: float, close: float = 0.08, none: float = 0.0
+) -> tuple[float, float, float]:
     best = max(tops)
     others = tops[1] if value >= best - SAME else best
     return (
         sum(top > value + SAME for top in tops),
-        value - max(others, 0.0),
-        sum(abs(top - value) <= 0.08 for top in tops),
+        value - max(others, none),
+        sum(abs(top - value) <= close for top in tops),
     )
 
 
-def features_of(file: File, a: Rows, i: int, b: Rows, j: int) -> list[float]:
+def odds_by_attribute(file: File, x: Fragment, y: Fragment) -> dict[str, float]:
+    """What the fitted likelihood says of two statements, by each attribute that both make."""
+    if file.fitted is None:
+        return {}
+    likelihood = file.fitted.likelihood
+
+    def parts(some: Sequence[Fragment]) -> dict[str, float]:
+        stated = [
+            name for name in likelihood.vocabularies if all(name in x.properties for x in some)
+        ]
+        sets = [[Fragment("", {name: x.properties[name]}) for x in some] for name in stated]
+        return dict(zip(stated, likelihood.log_marginal(sets).tolist(), strict=True))
+
+    both, one, other = parts([x, y]), parts([x]), parts([y])
+    return {name: nats - one[name] - other[name] for name, nats in both.items()}
+
+
+def odds_features(file: File, a: Rows, i: int, b: Rows, j: int, said: Spoken) -> list[float]:
+    odds = odds_by_attribute(file, said[int(a.slots[i])], said[int(b.slots[j])])
+    parts, total = [*odds.values()], sum(odds.values()) if odds else math.nan
+    named = [nats for name, nats in odds.items() if name in file.naming]
+    found = [
+        *(total, sum(max(x, 0.0) for x in parts), sum(min(x, 0.0) for x in parts)),
+        total - (0.0 if file.fitted is None else file.fitted.log_alpha),
+        *(max(parts, default=math.nan), min(parts, default=math.nan)),
+        *(sum(x > 0.5 for x in parts), sum(x < -0.5 for x in parts)),
+        sum(named) if named else math.nan,
+    ]
+    if not parts:
+        return [*found, *6 * (math.nan,)]
+    tops = a.best_odds[i].tolist(), b.best_odds[j].tolist()
+    both = [standing(some, total, 1.0, -30.0) for some in tops]
+    return [*found, *(x for some in zip(*both, strict=True) for x in ordered(*some))]
+
+
+Spoken = Mapping[int, Fragment]
+"""By cluster of the fitted likelihood's table, a fragment that states its row."""
+
+
+def features_of(file: File, a: Rows, i: int, b: Rows, j: int, said: Spoken) -> list[float]:
     """`FEATURES` of row i of the first and j of the second."""
     s, t = a.table, b.table
     x, y = nearest_names(s, i, t, j)
@@ -216,6 +258,7 @@ def features_of(file: File, a: Rows, i: int, b: Rows, j: int) -> list[float]:
     found += [s.script[i] != t.script[j], overlap(s.consonants, i, t.consonants, j)[0]]
     for one_of, other_of in zip(a.numbers[:, i].tolist(), b.numbers[:, j].tolist(), strict=True):
         found += ordered(one_of, other_of)
+    found += odds_features(file, a, i, b, j, said)
     return [float(one) for one in (*found, *file.dump()["facts"])]
 
 

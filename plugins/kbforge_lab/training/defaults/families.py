@@ -370,6 +370,16 @@ def large(root: Path, family: Family, count: int, seed: int) -> Iterator[Labelle
     yield from _drawn(root, family, count if family.files else 0, seed, "large", (700, 2400))
 
 
+def vast(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
+    """Files as in `resampled`, of up to 20,000 fragments, if the family's files have 3,000."""
+    for file in _drawn(root, family, count if family.files else 0, seed, "vast", _VAST):
+        if len(file.fragments) >= _VAST[0]:
+            yield file
+
+
+_VAST = 3_000, 20_000  # fragments
+
+
 def _drawn(
     root: Path, family: Family, count: int, seed: int, kind: str, sizes: tuple[int, int]
 ) -> Iterator[LabelledFile]:

@@ -42,7 +42,15 @@ from kbforge.kernel.binding import workers
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge.registry import install_command
-from kbforge_lab.training.defaults.families import FAMILIES, Family, fold_of, large, resampled
+from kbforge_lab.training.defaults.families import (
+    FAMILIES,
+    Family,
+    fold_of,
+    large,
+    resampled,
+    vast,
+    whole,
+)
 from kbforge_lab.training.defaults.shapes import linked, shaped
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, FILE_FEATURES, STANDING_FEATURES, File
 from kbforge_plugins.likelihoods.pairs.likelihood import model_bytes
@@ -166,6 +174,8 @@ PARAMETERS: Mapping[str, Any] = {
     "seed": SEED,
 }
 _MOST_PAIRS = 1500
+_MOST_PAIRS_OF_MANY = 4000  # of a file of more fragments
+MOST_WHOLE = 60_000  # fragments of a file that is taken as it is
 _MOST_PAIRS_OF_SHAPE = 500
 _MOST_OF_SHAPES = 1 / 3
 """Of a family's weight."""
@@ -386,9 +396,17 @@ def examples(root: Path, family: Family, count: int) -> FamilyPairs:
     found = FamilyPairs([], [], [])
     for number, file in enumerate(resampled(root, family, count, SEED)):
         found.plain.append(pairs_of(file.fragments, number))
+    several = ceil(count / TABLES)
+    many = chain(
+        large(root, family, several, SEED),
+        vast(root, family, several, SEED),
+        whole(root, family, MOST_WHOLE),
+    )
+    for number, file in enumerate(many):
+        labelled = [fragment for fragment in file.fragments if fragment.label is not None]
+        found.plain.append(pairs_of(labelled, number, _MOST_PAIRS_OF_MANY))
     for number, shape in enumerate(shaped(root, family, count, SEED)):
         found.shaped.append(pairs_of(shape.fragments, number, _MOST_PAIRS_OF_SHAPE))
-    several = ceil(count / TABLES)
     drawn = chain(resampled(root, family, several, SEED), large(root, family, several, SEED + 200))
     for number, file in enumerate(drawn):
         tables = linked(file)

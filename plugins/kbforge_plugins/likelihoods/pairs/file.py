@@ -294,8 +294,8 @@ class File:
     """The statements of a file: their digests, shape [rows, 2], and fragments by row.
 
     `names` are the numbers of the first names, ascending, and how many fragments and rows have
-    each, shape [2, names]; `facts` are the `FILE_FEATURES`; `fitted` is None if the likelihood reads
-    nothing.
+    each, shape [2, names]; `facts` are the `FILE_FEATURES`; `fitted` is None if the likelihood
+    reads nothing.
     """
 
     def __init__(
