@@ -278,6 +278,7 @@ double* Describer::describe(const DescribedRows& rows_a, std::int64_t i, const D
   for (int k = 0; k < kRowNumbers; ++k) {
     out = put_ordered(a.numbers[k * a.rows + i], b.numbers[k * b.rows + j], out);
   }
+  out = put_differences(*worths.differences, a.measures, i, b.measures, j, out);
   out = odds(a, i, b, j, worths, out);
   return std::copy(worths.facts, worths.facts + worths.n_facts, out);
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "bags.hpp"
+#include "differences.hpp"
 #include "known.hpp"
 #include "similarity.hpp"
 #include "table.hpp"
@@ -44,6 +45,7 @@ struct RowArrays {
   const double* best_odds;   // with candidates, by the fitted likelihood; as `nearest`
   const double* numbers;     // [kRowNumbers, rows]
   const std::int64_t* slots;  // of the clusters of one row each in the fitted likelihood's table
+  const double* measures;     // [rows, attributes of the file's differences]
   const Column* column;
 };
 
@@ -63,6 +65,7 @@ struct Worths {
   const double* functional;  // [attributes]
   const double* facts;       // [facts]
   std::int64_t n_facts;
+  const Differences* differences;
   Table* fitted;               // null: the likelihood reads nothing
   const std::uint8_t* naming;  // [parts of the table] whether a part is a name
   double log_alpha;            // of the likelihood

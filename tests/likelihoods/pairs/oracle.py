@@ -20,7 +20,8 @@ from rapidfuzz import fuzz
 from rapidfuzz.distance import JaroWinkler
 
 from kbforge.contracts import Fragment
-from kbforge.texts.kinds import words_of
+from kbforge.texts.kinds import read_as, words_of
+from kbforge.texts.kinds import stated as said_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags
 from kbforge_plugins.likelihoods.pairs.file import File, Rows
 from kbforge_plugins.likelihoods.pairs.near import EQUAL_FORMS
@@ -203,7 +204,9 @@ def odds_by_attribute(file: File, x: Fragment, y: Fragment) -> dict[str, float]:
 
     def parts(some: Sequence[Fragment]) -> dict[str, float]:
         stated = [
-            name for name in likelihood.vocabularies if all(name in x.properties for x in some)
+            name
+            for name, of in likelihood.vocabularies.items()
+            if all(read_as(of.kind, said_of(x.properties.get(name, ()))) for x in some)
         ]
         sets = [[Fragment("", {name: x.properties[name]}) for x in some] for name in stated]
         return dict(zip(stated, likelihood.log_marginal(sets).tolist(), strict=True))
@@ -258,6 +261,8 @@ def features_of(file: File, a: Rows, i: int, b: Rows, j: int, said: Spoken) -> l
     found += [s.script[i] != t.script[j], overlap(s.consonants, i, t.consonants, j)[0]]
     for one_of, other_of in zip(a.numbers[:, i].tolist(), b.numbers[:, j].tolist(), strict=True):
         found += ordered(one_of, other_of)
+    measures = a.measures, np.array([i]), b.measures, np.array([j])
+    found += file.differences.describe(*measures)[0].tolist()
     found += odds_features(file, a, i, b, j, said)
     return [float(one) for one in (*found, *file.dump()["facts"])]
 

@@ -41,6 +41,7 @@ from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.models.trees import Trees
 from kbforge.numerics import at_numbers, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Part, PartReader, Strings
+from kbforge_plugins.likelihoods.pairs.differences import DIFFERENCE_FEATURES, Differences
 from kbforge_plugins.likelihoods.pairs.fitted import NO_ODDS, FittedOdds, best_odds
 from kbforge_plugins.likelihoods.pairs.near import (
     EQUAL_FORMS,
@@ -132,6 +133,7 @@ FEATURES = (
     *STANDING_FEATURES,
     *SCRIPT_FEATURES,
     *RARITY_FEATURES,
+    *DIFFERENCE_FEATURES,
     *ODDS_FEATURES,
     *FILE_FEATURES,
 )
@@ -239,6 +241,7 @@ class Rows:
     words: FloatArray  # the same by words
     best_odds: FloatArray  # the greatest odds with candidates, `NO_ODDS` for none, as `letters`
     slots: IntArray  # of the rows' clusters in the table of the fitted likelihood, shape [rows]
+    measures: FloatArray  # see `differences`, shape [rows, attributes]
     numbers: FloatArray  # see `_rows`, shape [5, rows]
     rarities: Mapping[str, FloatArray]  # by column, of its different values, nats
 
@@ -251,6 +254,7 @@ class Rows:
             np.concatenate([one.words for one in some]),
             np.concatenate([one.best_odds for one in some]),
             np.concatenate([one.slots for one in some]),
+            np.concatenate([one.measures for one in some]),
             np.concatenate([one.numbers for one in some], axis=1),
             {
                 name: np.concatenate([one.rarities[name] for one in some])
@@ -272,7 +276,11 @@ class Rows:
         sizes = len(table), len(table.names), len(table.columns)
         arrays = map(
             address,
-            (*(self.letters, self.words, self.best_odds, self.numbers, self.slots), columns),
+            (
+                *(self.letters, self.words, self.best_odds, self.numbers),
+                *(self.slots, self.measures),
+                columns,
+            ),
         )
         told = np.array((*sizes, *table.addresses, *arrays))
         handle: int = kernel.kb_rows_new(address(told), known_tables())
@@ -307,21 +315,25 @@ class File:
         names: tuple[IntArray, IntArray],
         facts: FloatArray,
         worths: Mapping[str, Worth],
+        differences: Differences,
         fitted: FittedOdds | None,
     ) -> None:
         self._reader, self._digests, self._names, self._facts = reader, digests, names, facts
-        self.counts, self.rows, self.worths, self.fitted = counts, rows, worths, fitted
+        self.counts, self.rows, self.worths = counts, rows, worths
+        self.differences, self.fitted = differences, fitted
         log_ratios = [worth.log_ratio for worth in worths.values()]
         told = np.array(log_ratios), np.array([worth.functional for worth in worths.values()])
         read = () if fitted is None else fitted.attributes
         naming = np.array([name in reader.naming for name in read], np.uint8)
         self._told = *told, facts, naming
-        self._worths = np.zeros(7, np.int64)
-        self._worths[:3] = [*map(address, self._told[:3])]
-        self._worths[3] = len(facts)
-        if fitted is not None:
-            self._worths[4:6] = fitted.handle, address(naming)
-            self._worths[6:].view(np.float64)[0] = fitted.log_alpha
+        handle, log_alpha = (0, 0.0) if fitted is None else (fitted.handle, fitted.log_alpha)
+        self._worths = np.array(
+            (
+                *(*map(address, self._told[:3]), len(facts), address(differences.told)),
+                *(handle, address(naming), 0),
+            )
+        )
+        self._worths[-1:].view(np.float64)[0] = log_alpha
         self._order = np.argsort(digests[:, 0], kind="stable")
         self._first = digests[self._order, 0]
         self._read: tuple[weakref.ref[FragmentColumns], NDArray[np.int32]] | None = None
@@ -351,10 +363,11 @@ class File:
             best = best_odds(len(said), pairs, odds)
         digests = np.array([_digest(one) for one in said], dtype=np.int64).reshape(-1, 2)
         worths = _worths(table, words, counts, pairs)
-        tops = letters, words, best
-        rows = _rows(table, tops, slots, names, counts, worths, int(counts.sum()))
+        differences, tops = Differences.fitted(table), (letters, words, best)
+        held = slots, differences.read(table)
+        rows = _rows(table, tops, held, names, counts, worths, int(counts.sum()))
         facts = np.zeros(len(FILE_FEATURES))
-        file = cls(reader, digests, counts, rows, names, facts, worths, fitted)
+        file = cls(reader, digests, counts, rows, names, facts, worths, differences, fitted)
         facts[:] = _facts(file, said, pairs)
         if isinstance(fragments, FragmentColumns):
             file._read = weakref.ref(fragments), of
@@ -380,6 +393,7 @@ class File:
             "fragments": self.counts,
             "table": rows.table.dump(),
             "standings": {way: getattr(rows, way) for way in (*WAYS, "best_odds")},
+            "differences": self.differences.dump(),
             **({} if self.fitted is None else {"fitted": self.fitted.dump()}),
             "called": {"numbers": numbers, "counts": counts},
             "facts": self._facts,
@@ -406,8 +420,10 @@ class File:
             name: Worth.load(kept.part(f"worths/{at}")) for at, name in enumerate(reader.columns)
         }
         fitted = FittedOdds.load(kept.part("fitted"), n) if kept.has("fitted") else None
-        rows = _rows(table, tops, np.arange(n), names, counts, worths, int(counts.sum()))
-        return cls(reader, digests, counts, rows, names, facts, worths, fitted)
+        differences = Differences.load(kept.part("differences"), table.columns)
+        held = np.arange(n), differences.read(table)
+        rows = _rows(table, tops, held, names, counts, worths, int(counts.sum()))
+        return cls(reader, digests, counts, rows, names, facts, worths, differences, fitted)
 
     def row(self, said: Statement) -> int | None:
         """The row of a statement; None if it is not in the file."""
@@ -459,7 +475,8 @@ class File:
             odds = self.fitted.totals(row_pairs(np.repeat(slots, len(placed)), placed))
             best = best_odds(1, np.zeros_like(row_pairs(placed, placed)), odds)
         once, n, tops = np.ones(1, np.int64), int(self.counts.sum()), (letters[1], words[1], best)
-        return _rows(table, tops, slots, self._names, once, self.worths, n), placed
+        held = slots, self.differences.read(table)
+        return _rows(table, tops, held, self._names, once, self.worths, n), placed
 
     def describe(self, a: Rows, i: ArrayLike, b: Rows, j: ArrayLike) -> FloatArray:
         """`FEATURES` of rows i of the first and j of the second, shape [pairs, features]."""
@@ -496,7 +513,7 @@ class File:
 def _rows(
     table: RecordTable,
     tops: Sequence[FloatArray],
-    slots: IntArray,
+    held: tuple[IntArray, FloatArray],
     names: tuple[IntArray, IntArray],
     counts: IntArray,
     worths: Mapping[str, Worth],
@@ -507,7 +524,7 @@ def _rows(
     Args:
         table: the rows.
         tops: their greatest cosines by letters and by words, and greatest odds with candidates.
-        slots: of their clusters in the table of the fitted likelihood.
+        held: of their clusters in the table of the fitted likelihood, and their measures.
         names: the numbers of the file's first names, and the fragments and rows that have each.
         counts: how many fragments state each row.
         worths: of the file's attributes.
@@ -522,7 +539,7 @@ def _rows(
         table.stated.astype(np.float64),
     ]
     rarities = {name: worth.rarity(table.columns[name]) for name, worth in worths.items()}
-    return Rows(table, *tops, slots, np.stack(numbers), rarities)
+    return Rows(table, *tops, *held, np.stack(numbers), rarities)
 
 
 _MOST_EQUAL_NAMES = 20_000
