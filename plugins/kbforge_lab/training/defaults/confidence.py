@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,6 +67,7 @@ from kbforge_lab.training.defaults.families import (
     whole,
 )
 from kbforge_lab.training.defaults.pairs import fit_trees
+from kbforge_lab.training.defaults.pool import in_processes
 
 LIKELIHOODS = ("names", "attributes", PAIRS)
 KINDS = {"entities": ENTITY_FEATURES, "pairs": PAIR_FEATURES}
@@ -112,14 +114,22 @@ class KnownClaims:
 
 def collect(root: Path, claims: Path, models: Path, count: int, seed: int) -> None:
     """Cluster files and keep their claims."""
-    for family in FAMILIES:
-        for drawn, file in _files(root, family, count, seed):
-            place = claims / family.name / drawn / f"{file.name}.npz"
-            if not place.exists():
-                found = _claims_of(file, models / "without" / family.name)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                np.savez_compressed(place, **found)
-                print(place, flush=True)
+    keep = partial(_keep_claims, claims, models)
+    drawn = (
+        (drawn, file) for family in FAMILIES for drawn, file in _files(root, family, count, seed)
+    )
+    for place in in_processes(keep, drawn):
+        print(place, flush=True)
+
+
+def _keep_claims(claims: Path, models: Path, of: tuple[str, LabelledFile]) -> Path:
+    drawn, file = of
+    place = claims / file.family / drawn / f"{file.name}.npz"
+    if not place.exists():
+        found = _claims_of(file, models / "without" / file.family)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(place, **found)
+    return place
 
 
 def _files(root: Path, family: Family, count: int, seed: int) -> Iterator[tuple[str, LabelledFile]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import cast
@@ -18,10 +19,8 @@ from typing import cast
 import numpy as np
 
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
-from kbforge.errors import UsageError
 from kbforge.fit.description import PairModel, PairOdds
 from kbforge.fit.hypotheses import (
-    KINDS,
     NAMES,
     Hypothesis,
     exact_groups,
@@ -50,6 +49,7 @@ from kbforge_lab.training.defaults.families import (
     whole,
 )
 from kbforge_lab.training.defaults.pairs import averaged, fit_trees
+from kbforge_lab.training.defaults.pool import in_processes
 from kbforge_lab.training.defaults.shapes import SHAPES, shaped
 from kbforge_plugins.likelihoods.pairs.odds import MODEL
 
@@ -116,19 +116,12 @@ class SampleHypotheses:
 
 def run(file: LabelledFile, pairs: Path | None) -> SampleHypotheses:
     """Fit the likelihoods that find something to read, and follow their merge paths."""
-    fitted: dict[str, ConjugateLikelihood] = {}
-    for kind in KINDS:
-        if kind == NAMES:
-            continue
-        options = {"model": str(pairs)} if kind == PAIRS and pairs is not None else {}
-        likelihood = make_likelihood(kind, options)
-        assert isinstance(likelihood, ConjugateLikelihood)
-        try:
-            likelihood.fit(file.fragments)
-        except UsageError:
-            continue
-        fitted[kind] = likelihood
-    model = cast(PairModel | None, fitted.get(PAIRS))
+    options = {} if pairs is None else {"model": str(pairs)}
+    likelihood = make_likelihood(PAIRS, options)
+    assert isinstance(likelihood, ConjugateLikelihood)
+    likelihood.fit(file.fragments)
+    model = cast(PairModel, likelihood)
+    fitted = {PAIRS: likelihood, **model.reads}
     index = _index(file)
     sample = sample_of(file.fragments, index, model)
     paths = {
@@ -137,7 +130,7 @@ def run(file: LabelledFile, pairs: Path | None) -> SampleHypotheses:
     own = {kind: math.log(one.default_alpha) for kind, one in fitted.items()}
     exact = np.array(exact_groups(sample.fragments), dtype=np.int64)
     found = hypotheses(exact, paths, own)
-    odds = None if model is None else model.pair_odds(sample.fragments)
+    odds = model.pair_odds(sample.fragments)
     return SampleHypotheses(tuple(found), odds, sample.places, sample.seeds)
 
 
@@ -211,19 +204,22 @@ def judged_files(
     root: Path, out: Path, count: int, on_file: Callable[[JudgedFile], None] | None = None
 ) -> list[JudgedFile]:
     """Judge resampled files of every family, small, large and whole ones, and other shapes."""
-    found = []
-    for family in FAMILIES:
-        drawn = chain(
+    drawn = (
+        file
+        for family in FAMILIES
+        for file in chain(
             resampled(root, family, count, SEED),
             small(root, family, min(count, SMALL_FILES), SEED + 100),
             large(root, family, min(count, LARGE_FILES), SEED + 200),
             whole(root, family, MOST_WHOLE),
             shaped(root, family, min(count, SHAPED_FILES), SEED),
         )
-        for file in drawn:
-            found.append(judged(file, out))
-            if on_file is not None:
-                on_file(found[-1])
+    )
+    found = []
+    for file in in_processes(partial(judged, folder=out), drawn):
+        found.append(file)
+        if on_file is not None:
+            on_file(file)
     return found
 
 

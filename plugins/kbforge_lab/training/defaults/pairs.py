@@ -25,11 +25,10 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
+from functools import partial
 from itertools import chain
 from math import ceil
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -38,19 +37,20 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
-from kbforge.kernel.binding import workers
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge.registry import install_command
 from kbforge_lab.training.defaults.families import (
     FAMILIES,
     Family,
+    family_named,
     fold_of,
     large,
     resampled,
     vast,
     whole,
 )
+from kbforge_lab.training.defaults.pool import in_processes
 from kbforge_lab.training.defaults.shapes import linked, shaped
 from kbforge_plugins.likelihoods.pairs.file import FEATURES, FILE_FEATURES, STANDING_FEATURES, File
 from kbforge_plugins.likelihoods.pairs.likelihood import model_bytes
@@ -353,21 +353,17 @@ def write(place: Path, models: tuple[Trees, Trees]) -> None:
 def all_examples(root: Path, kept: Path, count: int) -> dict[str, FamilyPairs]:
     """The pairs of every family, read from the folder `kept` where a run left them there."""
     kept.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(workers(), mp_context=get_context("spawn")) as pool:
-        told = {
-            family.name: pool.submit(_kept_examples, root, kept, family, count)
-            for family in FAMILIES
-        }
-        for one in told.values():
-            one.result()
-    return {name: _read_examples(kept / f"{name}-{count}.npz") for name in told}
+    keep = partial(_kept_examples, root, kept, count)
+    names = [family.name for family in FAMILIES]
+    return dict(zip(names, map(_read_examples, in_processes(keep, names)), strict=True))
 
 
-def _kept_examples(root: Path, kept: Path, family: Family, count: int) -> None:
-    path = kept / f"{family.name}-{count}.npz"
+def _kept_examples(root: Path, kept: Path, count: int, name: str) -> Path:
+    """Where the pairs of a family are, which are drawn unless they are there."""
+    path = kept / f"{name}-{count}.npz"
     if path.is_file():
-        return
-    found = examples(root, family, count)
+        return path
+    found = examples(root, family_named(name), count)
     arrays = {
         f"{kind.name} {number} {part.name}": getattr(pairs, part.name)
         for kind in fields(FamilyPairs)
@@ -378,6 +374,7 @@ def _kept_examples(root: Path, kept: Path, family: Family, count: int) -> None:
     with part.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **arrays)
     part.rename(path)
+    return path
 
 
 def _read_examples(path: Path) -> FamilyPairs:
