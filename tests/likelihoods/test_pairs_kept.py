@@ -101,7 +101,8 @@ def test_the_index_that_was_held_before_leads_to_what_was_taken_up():
 
 # the lengths of values are their own
 @pytest.mark.parametrize(
-    "name", [n for n, a in KEPT.arrays.items() if a.size and not n.endswith(("/values", "index.common"))]
+    "name",
+    [n for n, a in KEPT.arrays.items() if a.size and not n.endswith(("/values", "index.common"))],
 )
 def test_an_array_that_lacks_a_number_is_refused_and_leaves_the_model(name):
     arrays = {**KEPT.arrays, name: KEPT.arrays[name][..., :-1]}

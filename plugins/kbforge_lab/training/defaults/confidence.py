@@ -4,10 +4,11 @@
 
 1. Files are drawn from every family and clustered without their labels: by the default, and by each
    likelihood that it chooses from, with the models in OUT/without/FAMILY. Most are resampled, which
-   makes them hard; the family's own files that are not too large are there as they are. The claims,
-   their features and their truth are kept below CLAIMS, so a run that was stopped goes on.
-2. For each family, trees are fitted on the claims of the others' resampled files, and read all of
-   the family's own. Whole files are few, and make the trees no better.
+   makes them hard, some of them have thousands of fragments; the family's own files that are not
+   too large are there as they are. The claims, their features and their truth are kept below
+   CLAIMS, so a run that was stopped goes on.
+2. For each family, trees are fitted on the claims of the others' files, and read all of the
+   family's own.
 3. The share of the report is the least with which trees that have not seen a family say as well as
    with any what is true of the default's claims there: for a family's maps, on all other families.
 4. The maps of each family are written to OUT/without/FAMILY, and judged on its own claims by the
@@ -30,6 +31,7 @@ from typing import Any, cast
 import numpy as np
 
 from kbforge import registry
+from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import FloatArray, IntArray, Likelihood, ModelSpec, Posterior
 from kbforge.errors import UsageError
 from kbforge.evaluation.reliability import (
@@ -63,7 +65,9 @@ from kbforge_lab.training.defaults.families import (
     FAMILIES,
     Family,
     LabelledFile,
+    large,
     resampled,
+    vast,
     whole,
 )
 from kbforge_lab.training.defaults.pairs import fit_trees
@@ -88,8 +92,9 @@ _SPEAKS_FOR = (REPORTED, "odds", *JUDGED_OF_CLAIMS)  # the more, the more probab
 _WITHOUT_VOTES, _WITHOUT_JUDGE = 0.4, 0.15  # shares of files
 _MOST_FITTED = 60  # of one kind of a file and likelihood, of those that maps are fitted on
 _MOST_CLAIMS = 400  # of one kind of a file; more say the same again
-_MOST_WHOLE = 2500  # fragments of a file that is taken as it is
-RESAMPLED, WHOLE = DRAWN = ("resampled", "whole")
+_MOST_WHOLE = 25_000  # fragments of a file that is taken as it is
+_LARGE, _VAST = 4, 2  # files of a family
+RESAMPLED, MANY, WHOLE = DRAWN = ("resampled", "many", "whole")
 _SHARES = np.linspace(0.0, 0.8, 9)
 _AS_GOOD = 0.005  # nats a claim, which are no reason for a larger share
 
@@ -135,6 +140,8 @@ def _keep_claims(claims: Path, models: Path, of: tuple[str, LabelledFile]) -> Pa
 def _files(root: Path, family: Family, count: int, seed: int) -> Iterator[tuple[str, LabelledFile]]:
     """The files of a family, each with how it was drawn."""
     yield from ((RESAMPLED, file) for file in resampled(root, family, count, seed))
+    yield from ((MANY, file) for file in large(root, family, _LARGE, seed))
+    yield from ((MANY, file) for file in vast(root, family, _VAST, seed))
     for file in whole(root, family, _MOST_WHOLE):
         labelled = tuple(fragment for fragment in file.fragments if fragment.label is not None)
         yield WHOLE, replace(file, fragments=labelled)
@@ -154,12 +161,13 @@ def _claims_of(file: LabelledFile, models: Path) -> dict[str, Any]:
     for name, likelihood in likelihoods.items():
         of_likelihood = judged.only(name)
         alpha = likelihood.default_alpha if name == NAMES else of_likelihood.chosen.alpha
-        posterior = registry.create("clusterers", "split-smc", {}).cluster(
-            file.fragments,
-            ModelSpec(likelihood, alpha, None, None, likelihood.index),
-            np.random.default_rng(0),
-            None,
+        prior = choice.prior if name == choice.name else None
+        prior = DirichletProcess(alpha) if prior is None else prior
+        spec = ModelSpec(
+            *(likelihood, prior.alpha, None, None, likelihood.index), exponent=prior.exponent
         )
+        clusterer = registry.create("clusterers", "batch", {})
+        posterior = clusterer.cluster(file.fragments, spec, np.random.default_rng(0), None)
         pairs_by = cast(PairModel | None, chooser.fitted.get("pairs"))
         context = FileContext(name, pairs_by, of_likelihood.predicted(name))
         arrays = _arrays(file, posterior, context)
@@ -242,7 +250,7 @@ def weights(known: KnownClaims) -> FloatArray:
 def fitted(known: KnownClaims, kind: str) -> Trees:
     """The map of claims."""
     features = KINDS[kind]
-    known = _forgetful(_thinned(known.where(known.drawn == RESAMPLED)), features)
+    known = _forgetful(_thinned(known), features)
     monotone = [int(name in _SPEAKS_FOR) for name in features]
     return fit_trees(
         features,

@@ -98,9 +98,13 @@ ALL_TEXT_FEATURES = (
 )
 _STANDING = ("rank least", "rank most", "gap least", "gap most", "near least", "near most")
 STANDING_FEATURES = tuple(f"{way} {what}" for way in WAYS for what in _STANDING)
-ODDS_FEATURES = (
+ODDS_OF_ALL_FEATURES = (
     *("odds", "odds for", "odds against", "odds over alpha", "odds best", "odds worst"),
-    *("odds attributes for", "odds attributes against", "odds of names"),
+    *("odds attributes for", "odds attributes against"),
+)
+ODDS_FEATURES = (
+    *ODDS_OF_ALL_FEATURES,
+    "odds of names",
     *(f"odds {what}" for what in _STANDING),
 )
 """Of the likelihood that is fitted to the file (`fitted`)."""

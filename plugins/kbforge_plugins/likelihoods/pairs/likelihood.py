@@ -14,8 +14,9 @@ candidates (`layer`). All sums are of integers, so L depends only on the multise
 
 *Contributions.* A tree's sum for a pair is split over the features on its path: each node's feature
 gets the change of the mean of the leaves from the node to the child (Saabas 2014). Features of
-agreement and of all words are distributed over the attributes that both rows state, in proportion
-to their evidence in this file; all other features describe the name.
+agreement, of all words, of differences and of the odds of all attributes are distributed over the
+attributes that both rows state, in proportion to their evidence in this file; all other features
+describe the name.
 """
 
 from __future__ import annotations
@@ -50,10 +51,12 @@ from kbforge.models.bundle import default_folder, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
 from kbforge.numerics import starts_of
 from kbforge_plugins.likelihoods.pairs.bags import PartReader, flattened
+from kbforge_plugins.likelihoods.pairs.differences import DIFFERENCE_FEATURES
 from kbforge_plugins.likelihoods.pairs.file import (
     AGREEMENT_FEATURES,
     ALL_TEXT_FEATURES,
     FEATURES,
+    ODDS_OF_ALL_FEATURES,
     Rows,
     row_pairs,
 )
@@ -338,7 +341,10 @@ class Pairs(ConjugateLikelihood):
         return mean
 
 
-_SHARED = np.isin(np.array(FEATURES), (*AGREEMENT_FEATURES, *ALL_TEXT_FEATURES))
+_SHARED = np.isin(
+    np.array(FEATURES),
+    (*AGREEMENT_FEATURES, *ALL_TEXT_FEATURES, *DIFFERENCE_FEATURES, *ODDS_OF_ALL_FEATURES),
+)
 
 
 def _pair_contributions(
