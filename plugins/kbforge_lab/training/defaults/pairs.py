@@ -13,7 +13,7 @@ state the same. The target of two rows is the share of their fragments' pairs th
 entity.
 
 The log odds of a file are the mean of two views; one of them reads neither a pair's standing among
-others nor what the file is like. Both learn from the files as they are drawn, and from a third of
+others nor what the file is like. Both, from several seeds, learn from the files as they are drawn, and from a third of
 them in other shapes, which count for at most a third of their family
 (`kbforge_lab.training.defaults.shapes`). The model of linked tables learns from tables without
 duplicates that are drawn from resampled and large files.
@@ -52,7 +52,13 @@ from kbforge_lab.training.defaults.families import (
 )
 from kbforge_lab.training.defaults.pool import in_processes
 from kbforge_lab.training.defaults.shapes import linked, shaped
-from kbforge_plugins.likelihoods.pairs.file import FEATURES, FILE_FEATURES, STANDING_FEATURES, File
+from kbforge_plugins.likelihoods.pairs.file import (
+    FEATURES,
+    FILE_FEATURES,
+    ODDS_STANDING_FEATURES,
+    STANDING_FEATURES,
+    File,
+)
 from kbforge_plugins.likelihoods.pairs.likelihood import model_bytes
 from kbforge_plugins.likelihoods.pairs.odds import MODEL
 from kbforge_plugins.likelihoods.pairs.table import statement_of
@@ -159,7 +165,7 @@ def averaged(ensembles: Sequence[Trees]) -> Trees:
     )
 
 
-FILES, SEED = 16, 1
+FILES, SEED = 12, 1
 ROUNDS = 120
 PARAMETERS: Mapping[str, Any] = {
     "objective": "cross_entropy",
@@ -171,8 +177,9 @@ PARAMETERS: Mapping[str, Any] = {
     "bagging_fraction": 0.5,
     "bagging_freq": 1,
     "max_bin": 63,
-    "seed": SEED,
 }
+SEEDS = (1, 2)
+"""Of the ensembles of a view, which are averaged."""
 _MOST_PAIRS = 1500
 _MOST_PAIRS_OF_MANY = 4000  # of a file of more fragments
 MOST_WHOLE = 60_000  # fragments of a file that is taken as it is
@@ -258,19 +265,23 @@ View: TypeAlias = tuple[Callable[[FamilyPairs], Weighted], Collection[str]]
 """The files that a view learns from, and the features that it does not read."""
 VIEWS: tuple[View, ...] = (
     (in_all_shapes, ()),
-    (in_all_shapes, (*STANDING_FEATURES, *FILE_FEATURES)),
+    (in_all_shapes, (*STANDING_FEATURES, *ODDS_STANDING_FEATURES, *FILE_FEATURES)),
 )
+
+
+TABLE_VIEWS: tuple[View, ...] = ((as_tables, ()),)
 
 
 def fitted(families: Sequence[FamilyPairs], views: Sequence[View] = VIEWS) -> Trees:
     """The trees of some families, each of the same weight: the mean of the views' log odds."""
-    return averaged([_fitted(families, *view) for view in views])
+    return averaged([_fitted(families, *view, seed) for view in views for seed in SEEDS])
 
 
 def _fitted(
     families: Sequence[FamilyPairs],
     files_of: Callable[[FamilyPairs], Weighted],
     unread: Collection[str],
+    seed: int,
 ) -> Trees:
     files = [file for family in families for file in files_of(family)]
     weights = np.concatenate(
@@ -281,7 +292,7 @@ def _fitted(
     rows[:, [FEATURES.index(name) for name in unread]] = np.nan
     targets = np.concatenate([pairs.targets for pairs, _ in files])
     scaled = weights * (len(weights) / weights.sum())
-    return fit_trees(FEATURES, rows, targets, dict(PARAMETERS), ROUNDS, scaled)
+    return fit_trees(FEATURES, rows, targets, {**PARAMETERS, "seed": seed}, ROUNDS, scaled)
 
 
 def figures(trees: Trees, files: Sequence[TrainingPairs]) -> dict[str, float]:
@@ -316,31 +327,29 @@ def train(root: Path, out: Path, count: int, only: Sequence[str] = ()) -> Iterat
 
     Files in other shapes and linked tables have figures of their own.
     """
-    found = all_examples(root, out / "pairs", count)
-    ships = [family.name for family in FAMILIES if family.ships]
-
-    def written(names: Sequence[str], place: Path) -> tuple[Trees, Trees]:
-        some = [found[name] for name in names]
-        models = fitted(some), fitted(some, [(as_tables, ())])
-        write(place, models)
-        return models
-
-    without: dict[tuple[str, ...], tuple[Trees, Trees]] = {(): written(ships, out / MODEL)}
+    kept = all_examples(root, out / "pairs", count)
+    folds = {fold_of(family.name) for family in FAMILIES if not only or family.name in only}
+    fit = partial(_fitted_without, kept)
+    models = dict(zip(folds := [(), *sorted(folds - {()})], in_processes(fit, folds), strict=True))
+    write(out / MODEL, models[()])
     for family in FAMILIES:
         if only and family.name not in only:
             continue
-        fold, of_family = fold_of(family.name), found[family.name]
-        place = out / "without" / family.name / MODEL
-        if fold not in without:
-            without[fold] = written([name for name in ships if name not in fold], place)
-        elif fold:
-            write(place, without[fold])
-        models = without[fold]
+        fold, of_family = fold_of(family.name), _read_examples(kept[family.name])
+        if fold:
+            write(out / "without" / family.name / MODEL, models[fold])
         line = {"family": family.name, "ships": family.ships}
-        line |= figures(models[0], of_family.plain)
-        line["shapes"] = figures(models[0], of_family.shaped) if of_family.shaped else None
-        line["tables"] = figures(models[1], of_family.linked)
+        line |= figures(models[fold][0], of_family.plain)
+        line["shapes"] = figures(models[fold][0], of_family.shaped) if of_family.shaped else None
+        line["tables"] = figures(models[fold][1], of_family.linked)
         yield line
+
+
+def _fitted_without(kept: Mapping[str, Path], fold: Collection[str]) -> tuple[Trees, Trees]:
+    """A model of fragments and one of tables, of all families that ship but these."""
+    ships = [family.name for family in FAMILIES if family.ships and family.name not in fold]
+    some = [_read_examples(kept[name]) for name in ships]
+    return fitted(some), fitted(some, TABLE_VIEWS)
 
 
 def write(place: Path, models: tuple[Trees, Trees]) -> None:
@@ -350,12 +359,12 @@ def write(place: Path, models: tuple[Trees, Trees]) -> None:
     list_defaults(place.parent)
 
 
-def all_examples(root: Path, kept: Path, count: int) -> dict[str, FamilyPairs]:
-    """The pairs of every family, read from the folder `kept` where a run left them there."""
+def all_examples(root: Path, kept: Path, count: int) -> dict[str, Path]:
+    """Where the pairs of every family are: in the folder `kept`, where a run may have left them."""
     kept.mkdir(parents=True, exist_ok=True)
     keep = partial(_kept_examples, root, kept, count)
     names = [family.name for family in FAMILIES]
-    return dict(zip(names, map(_read_examples, in_processes(keep, names)), strict=True))
+    return dict(zip(names, in_processes(keep, names), strict=True))
 
 
 def _kept_examples(root: Path, kept: Path, count: int, name: str) -> Path:

@@ -102,11 +102,9 @@ ODDS_OF_ALL_FEATURES = (
     *("odds", "odds for", "odds against", "odds over alpha", "odds best", "odds worst"),
     *("odds attributes for", "odds attributes against"),
 )
-ODDS_FEATURES = (
-    *ODDS_OF_ALL_FEATURES,
-    "odds of names",
-    *(f"odds {what}" for what in _STANDING),
-)
+_ODDS_STANDING = tuple(f"odds {what}" for what in _STANDING)
+ODDS_STANDING_FEATURES = ("odds over alpha", *_ODDS_STANDING)
+ODDS_FEATURES = (*ODDS_OF_ALL_FEATURES, "odds of names", *_ODDS_STANDING)
 """Of the likelihood that is fitted to the file (`fitted`)."""
 SCRIPT_FEATURES = ("scripts differ", "consonants cosine")
 RARITY_FEATURES = (
