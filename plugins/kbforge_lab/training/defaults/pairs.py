@@ -13,10 +13,11 @@ state the same. The target of two rows is the share of their fragments' pairs th
 entity.
 
 The log odds of a file are the mean of two views; one of them reads neither a pair's standing among
-others nor what the file is like. Both, from several seeds, learn from the files as they are drawn, and from a third of
-them in other shapes, which count for at most a third of their family
-(`kbforge_lab.training.defaults.shapes`). The model of linked tables learns from tables without
-duplicates that are drawn from resampled and large files.
+others nor what the file is like. Both, from several seeds, learn from files as they are drawn, of
+150 to 20,000 fragments, from the family's own files, and from a third of the small ones in other
+shapes, which count for at most a third of their family (`kbforge_lab.training.defaults.shapes`).
+The model of linked tables learns from tables without duplicates that are drawn from resampled and
+large files.
 """
 
 from __future__ import annotations

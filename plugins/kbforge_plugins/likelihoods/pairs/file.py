@@ -2,8 +2,9 @@
 
 The inputs of features are frozen when the file is read: later rows change nothing in them.
 
-*Features* describe two rows' names, their attributes, and the pair's rank among others. The weight
-of an attribute is learned without labels (Fellegi and Sunter 1969): for each degree of nearness of
+*Features* describe two rows' names, their attributes, and the pair's rank among others; they
+include the log odds of the likelihood `attributes`, which is fitted to the file (`fitted`), what
+differences of attributes say (`differences`), and facts of the file. The weight of an attribute is learned without labels (Fellegi and Sunter 1969): for each degree of nearness of
 two values, it is the log ratio of its frequency among mutually nearest pairs, which are mostly one
 entity, to that among random pairs. For equal values the rarity of the value replaces chance.
 
