@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError
 from kbforge.kernel.binding import WORKERS
+from kbforge.models.trees import Trees
 from kbforge.testing.likelihood import stored
 from kbforge_plugins.likelihoods.pairs.bags import PartReader, flattened
 from kbforge_plugins.likelihoods.pairs.differences import (
@@ -21,6 +22,8 @@ from kbforge_plugins.likelihoods.pairs.differences import (
     Differences,
     measure,
 )
+from kbforge_plugins.likelihoods.pairs.file import FEATURES
+from kbforge_plugins.likelihoods.pairs.likelihood import Pairs, model_bytes
 from kbforge_plugins.likelihoods.pairs.table import (
     RecordTable,
     StatementReader,
@@ -54,7 +57,7 @@ PEOPLE = [person(b, b + 18 + k % 9, b + 40 + 7 * k % 50) for k, b in enumerate([
 
 def told(rules: Differences, table: RecordTable, i: int, j: int) -> list[float]:
     measures = rules.read(table)
-    return rules.describe(measures, np.array([i]), measures, np.array([j]))[0].tolist()
+    return told_of(rules, measures[[i]], measures[[j]])
 
 
 def same(one: Differences, other: Differences) -> bool:
@@ -162,6 +165,29 @@ def test_a_rule_is_what_plain_python_counts():
         np.testing.assert_allclose(rules.log_ratio[at], ratios, rtol=1e-9, atol=1e-9)
 
 
+def test_an_attribute_has_what_its_differences_say(tmp_path):
+    """By trees that read nothing but the evidence of differences."""
+    read = np.array([FEATURES.index("difference evidence")], np.int32)
+    left, right, root = np.array([[-1], [-2], [0]], np.int32)
+    leaves, below = np.array([-4.0, 1.0]), np.array([-2.0])
+    trees = Trees(
+        FEATURES, read, below, np.zeros(1, np.uint8), left, right, leaves, root, np.zeros(1)
+    )
+    (tmp_path / "trees").write_bytes(model_bytes(trees, trees))
+    model = Pairs(str(tmp_path / "trees"))
+    people = [{"name": f"Bo {k}", **row} for k, row in enumerate(PEOPLE)]
+    rows = [*people, {"name": "Ada Lee", "born": "1947"}, {"name": "Ada Lee", "debut": "1885"}]
+    fragments = [
+        Fragment(str(k), {a: (value,) for a, value in row.items()}) for k, row in enumerate(rows)
+    ]
+    model.fit(fragments)
+    *_, born, debut = fragments
+    for x, other, attribute in ((born, debut, "born"), (debut, born, "debut")):
+        said = model.contributions(x, [other])
+        assert said[attribute] == pytest.approx(-2.5)  # below the mean of the leaves
+        assert sum(said.values()) == pytest.approx(-4)
+
+
 def described(rules: Differences, one: Sequence[float], other: Sequence[float]) -> list[float]:
     """The features of two rows with these measures, in plain Python."""
     evidence, every = [], []
@@ -216,6 +242,31 @@ def test_the_kernel_describes_rows_as_plain_python(made, workers):
         found = rules.describe(measures, i, measures, j)
     expected = [described(rules, measures[x], measures[y]) for x, y in zip(i, j, strict=True)]
     np.testing.assert_array_equal(found, expected)
+
+
+@examples(60, deadline=None)
+@given(made=hand_made())
+def test_what_is_compared_is_shared_by_the_attributes_of_the_first_rows(made):
+    rules, measures = made
+    i, j = (some.ravel() for some in np.meshgrid(*2 * (np.arange(len(measures)),)))
+    found = rules.compared(measures, i, measures, j)
+    for k, (x, y) in enumerate(zip(i, j, strict=True)):
+        expected = np.zeros(len(rules.attributes))
+        for at, (a, b) in enumerate(rules.which.tolist()):
+            alone = Differences(
+                rules.attributes, rules.which[[at]], rules.bounds[[at]], rules.log_ratio[[at]]
+            )
+            for mine, theirs in ((a, b), (b, a)):
+                one, other = (np.full((1, len(expected)), np.nan) for _ in "ab")
+                one[0, mine], other[0, theirs] = measures[x, mine], measures[y, theirs]
+                evidence = told_of(alone, one, other)[0]
+                expected[mine] += 0.0 if math.isnan(evidence) else abs(evidence)
+        np.testing.assert_allclose(found[:, k], expected)
+
+
+def told_of(rules: Differences, one: np.ndarray, other: np.ndarray) -> list[float]:
+    first = np.zeros(1, np.int64)
+    return rules.describe(one, first, other, first)[0].tolist()
 
 
 @examples(40, deadline=None)

@@ -123,6 +123,21 @@ class Differences:
         kernel_library().kb_differences_describe(*rows, workers(), address(out))
         return out
 
+    def compared(self, a: FloatArray, i: IntArray, b: FloatArray, j: IntArray) -> FloatArray:
+        """How much the rules say of each attribute of rows i of the first, either way: nats, shape
+        [attributes, pairs]."""
+        out = np.zeros((len(self.attributes), len(i)))
+        for (one, other), bounds, log_ratio in zip(
+            self.which.tolist(), self.bounds, self.log_ratio, strict=True
+        ):
+            for mine, difference in (
+                (one, b[j, other] - a[i, one]),
+                (other, a[i, other] - b[j, one]),
+            ):
+                said = np.abs(log_ratio[np.searchsorted(bounds, difference, side="right")])
+                out[mine] += np.where(np.isnan(difference), 0.0, said)
+        return out
+
     def dump(self) -> Part:
         return {
             "attributes": list(self.attributes),

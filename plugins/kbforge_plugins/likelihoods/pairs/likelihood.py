@@ -21,7 +21,7 @@ describe the name.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -341,9 +341,12 @@ class Pairs(ConjugateLikelihood):
         return mean
 
 
-_SHARED = np.isin(
-    np.array(FEATURES),
-    (*AGREEMENT_FEATURES, *ALL_TEXT_FEATURES, *DIFFERENCE_FEATURES, *ODDS_OF_ALL_FEATURES),
+_SHARED, _DIFFERENT = (
+    np.isin(np.array(FEATURES), some)
+    for some in (
+        (*AGREEMENT_FEATURES, *ALL_TEXT_FEATURES, *ODDS_OF_ALL_FEATURES),
+        DIFFERENCE_FEATURES,
+    )
 )
 
 
@@ -368,20 +371,24 @@ def _pair_contributions(
         clipped = np.clip(log_odds, -MOST, MOST)
         nothing = log_odds == 0
         parts *= ((clipped + nothing) / (log_odds + nothing))[:, None]
-        # what agreement says is shared out by the evidence of the attributes that both state
+        told: list[dict[str, float]] = [defaultdict(float) for _ in some]
+        # what agreement says is shared out by the evidence of the attributes that both state, and
+        # what differences say by that of the attributes that they compare
+        differences = odds.file.differences
         evidence = np.abs(odds.file.evidence(a, b, row_pairs(at, others)))
-        total = evidence.sum(axis=0)
-        shared = parts[:, :-1][:, _SHARED].sum(axis=1)
+        compared = differences.compared(a.measures, at, b.measures, others)
+        for columns, names, sizes in (
+            (_SHARED, odds.file.worths, evidence),
+            (_DIFFERENT, differences.attributes, compared),
+        ):
+            total = sizes.sum(axis=0)
+            scale = parts[:, :-1][:, columns].sum(axis=1) / (total + (total == 0))
+            for name, of in zip(names, scale * sizes, strict=True):
+                for k in np.flatnonzero(of).tolist():
+                    told[k][name] += float(of[k])
         for k, row in enumerate(some):
-            told = {}
-            if total[k]:
-                told = {
-                    name: float(shared[k] * (of[k] / total[k]))
-                    for name, of in zip(odds.file.worths, evidence, strict=True)
-                    if of.any()
-                }
-            told[""] = float(clipped[k]) - sum(told.values())
-            out[row] = told
+            told[k][""] = float(clipped[k]) - sum(told[k].values())
+            out[row] = told[k]
     return out
 
 
