@@ -198,9 +198,9 @@ def standing(
 
 def odds_by_attribute(file: File, x: Fragment, y: Fragment) -> dict[str, float]:
     """What the fitted likelihood says of two statements, by each attribute that both make."""
-    if file.fitted is None:
+    if file.learned is None:
         return {}
-    likelihood = file.fitted.likelihood
+    likelihood = file.learned.likelihood
 
     def parts(some: Sequence[Fragment]) -> dict[str, float]:
         stated = [
@@ -221,7 +221,7 @@ def odds_features(file: File, a: Rows, i: int, b: Rows, j: int, said: Spoken) ->
     named = [nats for name, nats in odds.items() if name in file.naming]
     found = [
         *(total, sum(max(x, 0.0) for x in parts), sum(min(x, 0.0) for x in parts)),
-        total - (0.0 if file.fitted is None else file.fitted.log_alpha),
+        total - (0.0 if file.learned is None else file.learned.log_alpha),
         *(max(parts, default=math.nan), min(parts, default=math.nan)),
         *(sum(x > 0.5 for x in parts), sum(x < -0.5 for x in parts)),
         sum(named) if named else math.nan,

@@ -131,8 +131,8 @@ def require_candidates(some: Sequence[Fragment], link: str | None, work: int) ->
     tops, expected = candidates(file.rows.table, file.compared.tolist(), work)
     assert list(map(tuple, pairs.tolist())) == expected
     assert [file.rows.letters.tolist(), file.rows.words.tolist()] == tops
-    if file.fitted is not None:
-        odds = file.fitted.totals(pairs).tolist()
+    if file.learned is not None:
+        odds = file.learned.totals(pairs).tolist()
         for row, best in enumerate(file.rows.best_odds.tolist()):
             own = [o for o, pair in zip(odds, expected, strict=True) if row in pair and o > NO_ODDS]
             assert best == [*sorted(own, reverse=True), *24 * [NO_ODDS]][:24]

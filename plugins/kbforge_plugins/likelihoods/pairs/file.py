@@ -2,11 +2,12 @@
 
 The inputs of features are frozen when the file is read: later rows change nothing in them.
 
-*Features* describe two rows' names, their attributes, and the pair's rank among others; they
+*Features* describe two rows' names, their attributes, and the pair's rank among others. They
 include the log odds of the likelihood `attributes`, which is fitted to the file (`fitted`), what
-differences of attributes say (`differences`), and facts of the file. The weight of an attribute is learned without labels (Fellegi and Sunter 1969): for each degree of nearness of
-two values, it is the log ratio of its frequency among mutually nearest pairs, which are mostly one
-entity, to that among random pairs. For equal values the rarity of the value replaces chance.
+differences of attributes say (`differences`), and facts of the file. The weight of an attribute is
+learned without labels (Fellegi and Sunter 1969): for each degree of nearness of two values, it is
+the log ratio of its frequency among mutually nearest pairs, which are mostly one entity, to that
+among random pairs. For equal values the rarity of the value replaces chance.
 
 *Lexical knowledge* about names: nicknames and legal forms, from `known.json`, which names its
 sources; abbreviations, acronyms, numbers. The kernel reads a folded name once into sets of its
@@ -305,7 +306,7 @@ class File:
     """The statements of a file: their digests, shape [rows, 2], and fragments by row.
 
     `names` are the numbers of the first names, ascending, and how many fragments and rows have
-    each, shape [2, names]; `facts` are the `FILE_FEATURES`; `fitted` is None if the likelihood
+    each, shape [2, names]; `facts` are the `FILE_FEATURES`; `learned` is None if the likelihood
     reads nothing.
     """
 
@@ -319,17 +320,17 @@ class File:
         facts: FloatArray,
         worths: Mapping[str, Worth],
         differences: Differences,
-        fitted: FittedOdds | None,
+        learned: FittedOdds | None,
     ) -> None:
         self._reader, self._digests, self._names, self._facts = reader, digests, names, facts
         self.counts, self.rows, self.worths = counts, rows, worths
-        self.differences, self.fitted = differences, fitted
+        self.differences, self.learned = differences, learned
         log_ratios = [worth.log_ratio for worth in worths.values()]
         told = np.array(log_ratios), np.array([worth.functional for worth in worths.values()])
-        read = () if fitted is None else fitted.attributes
+        read = () if learned is None else learned.attributes
         naming = np.array([name in reader.naming for name in read], np.uint8)
         self._told = *told, facts, naming
-        handle, log_alpha = (0, 0.0) if fitted is None else (fitted.handle, fitted.log_alpha)
+        handle, log_alpha = (0, 0.0) if learned is None else (learned.handle, learned.log_alpha)
         self._worths = np.array(
             (
                 *(*map(address, self._told[:3]), len(facts), address(differences.told)),
@@ -397,7 +398,7 @@ class File:
             "table": rows.table.dump(),
             "standings": {way: getattr(rows, way) for way in (*WAYS, "best_odds")},
             "differences": self.differences.dump(),
-            **({} if self.fitted is None else {"fitted": self.fitted.dump()}),
+            **({} if self.learned is None else {"fitted": self.learned.dump()}),
             "called": {"numbers": numbers, "counts": counts},
             "facts": self._facts,
             "worths": {str(at): worth.dump() for at, worth in enumerate(self.worths.values())},
@@ -473,9 +474,9 @@ class File:
         placed = placed[comparable(table.linked, self.rows.table.linked[placed])]
         placed = placed[(self.compared[placed] & attributes_compared(table, self.naming)) != 0]
         slots, best = np.zeros(1, np.int64), letters[1]
-        if self.fitted is not None:
-            slots = self.fitted.add(_fragment_of(said))
-            odds = self.fitted.totals(row_pairs(np.repeat(slots, len(placed)), placed))
+        if self.learned is not None:
+            slots = self.learned.add(_fragment_of(said))
+            odds = self.learned.totals(row_pairs(np.repeat(slots, len(placed)), placed))
             best = best_odds(1, np.zeros_like(row_pairs(placed, placed)), odds)
         once, n, tops = np.ones(1, np.int64), int(self.counts.sum()), (letters[1], words[1], best)
         held = slots, self.differences.read(table)
@@ -553,7 +554,7 @@ def _facts(file: File, said: Sequence[Statement], pairs: RowPairs) -> FloatArray
     rows, n = file.rows, int(file.counts.sum())
     if not n:
         return np.zeros(len(FILE_FEATURES))
-    table, fitted = rows.table, file.fitted
+    table, fitted = rows.table, file.learned
     numbers = table.numbers("name")
     equal = pairs[(numbers[pairs[:, 0]] == numbers[pairs[:, 1]]) & (numbers[pairs[:, 0]] != 0)]
     each = -(-len(equal) // _MOST_EQUAL_NAMES) or 1

@@ -205,7 +205,7 @@ class Pairs(ConjugateLikelihood):
     @property
     def reads(self) -> dict[str, ConjugateLikelihood]:
         """The likelihood `attributes`, fitted to the same file; none if it reads nothing."""
-        fitted = self._odds.file.fitted
+        fitted = self._odds.file.learned
         return {} if fitted is None else {"attributes": fitted.likelihood}
 
     def taught(self, answers: Sequence[PairAnswer]) -> Pairs:
