@@ -598,7 +598,7 @@ class Chooser:
             out[name] = self._taught(likelihood)
             if read is file.fragments:
                 file.fitted.append(out[name].index)
-                known = out[name].reads if name == _OF_PAIRS else known
+                known = cast(PairModel, out[name]).reads if name == _OF_PAIRS else known
         return out
 
     def _taught(self, likelihood: AnyLikelihood) -> AnyLikelihood:
