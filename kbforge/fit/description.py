@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from kbforge.contracts import FloatArray, Fragment, IntArray, PairAnswer
+from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray, PairAnswer
 from kbforge.errors import counted
 from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.columns import FragmentColumns, Statements, statements_of

@@ -39,7 +39,6 @@ from kbforge.evaluation.reliability import BoolArray
 from kbforge.fit.description import PairModel, Prediction
 from kbforge.fit.hypotheses import (
     ALIASES,
-    MOST_TO_CHOOSE,
     NAMES,
     Hypothesis,
     groupings,
@@ -50,7 +49,6 @@ from kbforge.fit.hypotheses import (
 from kbforge.fit.statistics import (
     ATTRIBUTES,
     EXPECTED_F1,
-    LOG_FRAGMENTS,
     PairExpectations,
     agreement,
     compare_sample,
@@ -74,16 +72,6 @@ _BY_TAUGHT_PAIRS = 1.0
 
 On 15 files on which the default fails, judged by models that had not seen their family."""
 PAIRS = "pairs"
-_MANY = 20_000  # fragments from which on time counts
-_COST = 0.0075
-"""Reduction in F1 of the model of pairs for each doubling of a large file.
-
-It takes four times as long as attributes, and twice the memory."""
-_FLATTERED = 0.03
-"""F1 by which the model of pairs is overrated, relative to attributes, if it sees only a part.
-
-On parts of 4,000 of 10,000 fragments of six families .04 on average (.00 to .10); on samples whose
-relatives come from the whole file .01 (-.06 to .09), which is noise."""
 _OF_RECORDS = "attributes"
 _ATTRIBUTES_OF_A_RECORD = 2.5
 EXPONENTS = (0.75, 0.5)
@@ -174,8 +162,8 @@ def adjusted_gains(
 
     The expected gains of the model of pairs, if it reads any fragment, are added to those of the
     scorer. Some groupings must be expected to gain a little more: one far from the likelihood's own
-    alpha, one of a likelihood whose own alpha is uninformative, and one by `pairs` of a large file.
-    Obvious choices get a bonus: exact names, `margin`, and on records the attribute likelihood at
+    alpha, and one of a likelihood whose own alpha is uninformative. Obvious choices get a bonus:
+    exact names, `margin`, and on records the attribute likelihood at
     its own alpha. `statistics` [hypotheses, statistics] have `names`; `taught` says whether answers
     have taught the model of pairs.
     """
@@ -187,10 +175,6 @@ def adjusted_gains(
     worth = gains + by * np.nan_to_num(by_pairs - by_pairs[exact.argmax()])
     worth -= _PULL * np.where(np.isnan(off), _FAR, np.minimum(off, _FAR))
     worth[exact] = gains[exact] + margin
-    fragments = math.exp(column[LOG_FRAGMENTS][0])
-    handicap = _COST * max(0.0, math.log2(fragments / _MANY))
-    handicap += _FLATTERED * (fragments > MOST_TO_CHOOSE)
-    worth[[h.likelihood == PAIRS for h in found]] -= handicap
     of_records = [k for k, h in enumerate(found) if h.likelihood == _OF_RECORDS]
     if of_records and column[ATTRIBUTES][0] >= _ATTRIBUTES_OF_A_RECORD:
         worth[min(of_records, key=lambda k: float(off[k]))] += _TRUST

@@ -464,7 +464,7 @@ class Chooser:
         file = _File(fragments, MOST_TO_CHOOSE)
         fitted = self.fitted = self._fit_likelihoods(file, stages)
         judged = _judge_file(file, fitted, self._defaults, stages)
-        too_large = len(fragments) > MOST_OF_PAIRS
+        too_large = len(fragments) > self._most_of_pairs
         if not any_alpha:
             judged = judged.without(NAMES)
         elif not too_large and ALIASES in registry.names("likelihoods") and of_graph(fragments):
@@ -493,9 +493,14 @@ class Chooser:
     def _why(self, judged: Judgement, prior: DirichletProcess) -> str:
         """The choice in words."""
         why = _why(judged, prior)
-        if len(self._fragments) > MOST_OF_PAIRS:
-            why += f"; {_OF_PAIRS} is not considered above {MOST_OF_PAIRS:,} fragments"
+        if len(self._fragments) > self._most_of_pairs:
+            why += f"; {_OF_PAIRS} is not considered above {self._most_of_pairs:,} fragments"
         return why
+
+    @property
+    def _most_of_pairs(self) -> int:
+        """Maximum fragments of a file that the model of pairs may cluster."""
+        return MOST_OF_PAIRS if self._answers else MOST_TO_CHOOSE
 
     def _with_alpha(self, alpha: float) -> DirichletProcess:
         return DirichletProcess(alpha, 1.0 if self._exponent is None else self._exponent)
@@ -587,10 +592,10 @@ class Chooser:
                 stages.skip()
                 continue
             stages.begin(f"learning {name}")
-            read, likelihood = file.read_by(name), known.get(name)
-            if likelihood is None:
-                likelihood = make_likelihood(name, self._options(name))
-                assert isinstance(likelihood, ConjugateLikelihood)
+            read = file.read_by(name)
+            likelihood = known.get(name) or make_likelihood(name, self._options(name))
+            assert isinstance(likelihood, ConjugateLikelihood)
+            if name not in known:
                 try:
                     likelihood.fit(read)
                 except UsageError:  # it finds nothing to read

@@ -109,10 +109,11 @@ def small(monkeypatch):
 @pytest.mark.usefixtures("small")
 def test_a_very_large_file_is_not_given_to_the_model_of_pairs(monkeypatch):
     fragments = people(150, 3)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_TO_CHOOSE", 450)
     found = Chooser(fragments)
     found.choose()
     assert found.judgement.only("pairs").chosen.likelihood == "pairs"  # it was judged
-    monkeypatch.setattr("kbforge.fit.prepare.MOST_OF_PAIRS", 400)
+    monkeypatch.setattr("kbforge.fit.prepare.MOST_TO_CHOOSE", 400)
     large = Chooser(fragments)
     choice = large.choose()
     assert large.judgement is not None

@@ -337,9 +337,9 @@ def train(root: Path, out: Path, count: int, only: Sequence[str] = ()) -> Iterat
     Files in other shapes and linked tables have figures of their own.
     """
     kept = all_examples(root, out / "pairs", count)
-    folds = {fold_of(family.name) for family in FAMILIES if not only or family.name in only}
-    fit = partial(_fitted_without, kept)
-    models = dict(zip(folds := [(), *sorted(folds - {()})], in_processes(fit, folds), strict=True))
+    left = {fold_of(family.name) for family in FAMILIES if not only or family.name in only}
+    folds = [(), *sorted(left - {()})]
+    models = dict(zip(folds, in_processes(partial(_fitted_without, kept), folds), strict=True))
     write(out / MODEL, models[()])
     for family in FAMILIES:
         if only and family.name not in only:

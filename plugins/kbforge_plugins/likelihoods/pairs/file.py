@@ -543,7 +543,8 @@ def _rows(
         table.stated.astype(np.float64),
     ]
     rarities = {name: worth.rarity(table.columns[name]) for name, worth in worths.items()}
-    return Rows(table, *tops, *held, np.stack(numbers), rarities)
+    letters, words, best = tops
+    return Rows(table, letters, words, best, *held, np.stack(numbers), rarities)
 
 
 _MOST_EQUAL_NAMES = 20_000
