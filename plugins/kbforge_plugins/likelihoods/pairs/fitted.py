@@ -18,7 +18,7 @@ from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError
 from kbforge.kernel.binding import EncodedFragments, address, kernel_library, workers
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
-from kbforge_plugins.likelihoods.pairs.bags import Part, PartReader
+from kbforge_plugins.likelihoods.pairs.bags import Part, PartReader, Strings
 from kbforge_plugins.likelihoods.pairs.near import NEAREST
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class FittedOdds:
         self.attributes = tuple(likelihood.vocabularies)
         self._table = likelihood.live_clusters()
         # all values of the file by their own numbers, so that a loaded table has the same
-        self._table.meet([range(len(of.values)) for of in likelihood.vocabularies.values()])
+        self._sizes = [len(of.values) for of in likelihood.vocabularies.values()]
+        self._table.meet(list(map(range, self._sizes)))
         self._n = 0
         self._rows = rows
         if rows is not None:
@@ -85,10 +86,14 @@ class FittedOdds:
 
     def dump(self) -> Part:
         assert self._rows is not None, "a file's rows are held"
-        sizes = np.diff(self._rows.starts).astype(np.int32)
+        of_attributes = zip(self.likelihood.vocabularies.values(), self._sizes, strict=True)
         return {
             "likelihood": self.likelihood.dump(),
-            "sizes": sizes,
+            "texts": {
+                str(at): Strings.of(map(of.values.__getitem__, range(n))).dump()
+                for at, (of, n) in enumerate(of_attributes)
+            },
+            "sizes": np.diff(self._rows.starts).astype(np.int32),
             "attributes": self._rows.attributes,
             "values": self._rows.values,
         }
@@ -97,6 +102,10 @@ class FittedOdds:
     def load(cls, kept: PartReader, rows: int) -> FittedOdds:
         likelihood = Attributes()
         likelihood.load(kept.state("likelihood"))
+        for at, of in enumerate(likelihood.vocabularies.values()):
+            texts = kept.strings(f"texts/{at}", len(of.values))
+            for number in range(len(texts)):
+                of.values.add(number, texts[number])
         starts, n = kept.starts("sizes", rows), len(likelihood.vocabularies)
         attributes = kept.array("attributes", np.int32, int(starts[-1]), low=0, high=n - 1)
         values = kept.array("values", np.int32, len(attributes), low=0)
