@@ -117,10 +117,10 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(monkeypatch):
     large = Chooser(fragments)
     choice = large.choose()
     assert large.judgement is not None
-    judged = [h.likelihood for h in found.judgement.found]
-    assert [h.likelihood for h in large.judgement.found] == judged
+    judged = {h.likelihood for h in found.judgement.found}
+    assert {h.likelihood for h in large.judgement.found} == judged
     allowed = {large.judgement.found[k].likelihood for k in large.judgement.allowed.tolist()}
-    assert allowed == {*judged} - {"pairs"}
+    assert allowed == judged - {"pairs"}
     assert choice.name != "pairs"
     assert choice.note.endswith("; pairs is not considered above 400 fragments")
 

@@ -26,7 +26,6 @@ from kbforge.fit.statistics import (
     ATTRIBUTES,
     EXPECTED,
     EXPECTED_F1,
-    LOG_FRAGMENTS,
     PairExpectations,
 )
 from kbforge.indexes.selective import Sample, Selective
@@ -75,13 +74,11 @@ def worth(
     gains: list[float],
     by_pairs: list[float] | None = None,
     attributes: float = 1.0,
-    fragments: int = 500,
 ) -> FloatArray:
     """What hypotheses, exact names first, are worth by these statistics; the margin is .02."""
     expected = by_pairs or [math.nan] * len(found)
-    columns = [expected, [attributes] * len(found), [math.log(fragments)] * len(found)]
-    names = (EXPECTED_F1, ATTRIBUTES, LOG_FRAGMENTS)
-    return adjusted_gains(np.array(gains), names, np.array(columns).T, found, 0.02)
+    columns = np.array([expected, [attributes] * len(found)])
+    return adjusted_gains(np.array(gains), (EXPECTED_F1, ATTRIBUTES), columns.T, found, 0.02)
 
 
 @pytest.mark.parametrize(("gain", "chosen"), [(0.01, 0), (0.05, 2)])
@@ -116,23 +113,6 @@ def test_on_records_what_attributes_find_by_themselves_takes_a_good_reason_to_di
         assert worth(found, [0.12, 0.1, 0.1, gain], attributes=attributes).argmax() == chosen
 
 
-@pytest.mark.parametrize(
-    ("fragments", "gain", "chosen"),
-    [
-        (500, 0.105, 2),
-        (20_000, 0.105, 2),
-        (49_000, 0.105, 1),
-        (49_000, 0.115, 2),
-        (51_000, 0.115, 1),
-        (51_000, 0.145, 2),
-    ],
-)
-def test_on_large_files_the_model_of_pairs_must_gain_more(fragments, gain, chosen):
-    """It is slow, and from 50,000 fragments on it sees a part, which flatters it."""
-    found = [replace(h, own=h.log_alpha) for h in path(NAMES, "attributes", "pairs")]
-    assert worth(found, [0.0, 0.1, gain], fragments=fragments).argmax() == chosen
-
-
 def test_statistics_that_are_not_known_are_an_error():
     with pytest.raises(ModelError, match="statistic"):
         shipped_scorer(None).gains(("another",), np.zeros((1, 1)), path(NAMES))
@@ -142,7 +122,7 @@ def judged(fragments: list[Fragment], *names: str) -> Judgement:
     index = Selective()
     index.fit(fragments)
     fitted = {}
-    for name in names or ("bigram", "attributes", "pairs"):
+    for name in names or ("attributes", "pairs"):
         likelihood = make_likelihood(name)
         assert isinstance(likelihood, ConjugateLikelihood)
         likelihood.fit(fragments)
@@ -211,7 +191,7 @@ def people():
 
 def test_hypotheses_are_exact_names_and_groupings_of_each_likelihood(people):
     assert people.found[0].likelihood == NAMES
-    assert {h.likelihood for h in people.found} == {NAMES, "bigram", "attributes", "pairs"}
+    assert {h.likelihood for h in people.found} == {NAMES, "attributes", "pairs"}
     n = len(people.sample.fragments)
     assert people.sample.seeds == n
     for hypothesis in people.found:
@@ -256,7 +236,7 @@ def test_the_grouping_nearest_the_own_alpha_of_a_likelihood_has_just_that(people
 
 
 def test_one_likelihood_can_be_judged_alone(people):
-    for name in ("bigram", "attributes", "pairs", NAMES):
+    for name in ("attributes", "pairs", NAMES):
         assert people.only(name).chosen.likelihood == name
     assert people.without(NAMES).chosen.likelihood != NAMES
     with pytest.raises(ValueError, match="no hypothesis"):
