@@ -57,7 +57,7 @@ def test_a_picture_is_readable_in_the_dark(name):
 
 def test_the_pictures_show_what_a_run_says():
     people = load(str(ROOT / "examples" / "people" / "people.csv"), id="id")
-    kb = cluster(people, size_exponent=1.0)
+    kb = cluster(people, likelihood="attributes", size_exponent=1.0)
     of = {fragment: entity for entity in kb.entities for fragment in entity.fragments}
     austen, newton, shelley = of["7"], of["15"], of["8"]
     doubts = [round(100 * (e.reported or 0)) for e in (austen, newton)]
