@@ -92,7 +92,7 @@ def evaluate(
     settings: options.RunSettings = None,
     as_json: options.Json = False,
 ) -> None:
-    """Score a knowledge base against gold labels, or by asking you.
+    """Score a knowledge base by gold labels or by asking you.
 
     Fragments are matched by id. Fragments without a label are left out and counted.
 

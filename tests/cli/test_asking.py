@@ -52,7 +52,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def test_keys_are_answers(monkeypatch, capsys) -> None:
     typed(monkeypatch, "y\n?\nu\ns\nno\nU\nn\nyes\nq\n")
     fake = Fake()
-    at_terminal(fake, 10, lambda question: f"pair {question.number}")
+    at_terminal(fake, lambda question: f"pair {question.number}", 10)
     assert fake.said == [True, None, False, True]
     said = capsys.readouterr().out
     assert "1 of 10: one entity? [y]es [n]o [s]kip [u]ndo [q]uit: " in said
@@ -62,22 +62,22 @@ def test_keys_are_answers(monkeypatch, capsys) -> None:
 def test_the_count_and_the_end_of_the_questions_end_it(monkeypatch) -> None:
     typed(monkeypatch, "y\n" * 9)
     fake = Fake()
-    at_terminal(fake, 2, lambda question: "")
+    at_terminal(fake, lambda question: "", 2)
     assert fake.said == [True, True]
-    at_terminal(fake, 10, lambda question: "")
+    at_terminal(fake, lambda question: "", 10)
     assert fake.said == [True] * 5
 
 
 def test_a_contradiction_is_told_and_asking_goes_on(monkeypatch, capsys) -> None:
     typed(monkeypatch, "y\ny\ny\n")
     fake = Fake(most=2, refused=1)
-    at_terminal(fake, 10, lambda question: "")
+    at_terminal(fake, lambda question: "", 10)
     assert fake.said == [True, True]
     assert "not kept: decision 1 says otherwise" in capsys.readouterr().err
     lines = b'{"same": true}\n' * 3
     typed(monkeypatch, lines.decode())
     fake = Fake(most=2, refused=1)
-    by_lines(fake, 10)
+    by_lines(fake, None, 10)
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert told[2] == {"refused": "decision 1 says otherwise"}
     assert [one["question"]["number"] for one in told if "question" in one] == [0, 1, 1]

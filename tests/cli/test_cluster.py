@@ -355,11 +355,11 @@ def test_choosing_says_what_it_does() -> None:
     fragments = list(read_fragments(str(QUICKSTART)))[:60]
     stages: list[Stage] = []
     cluster(fragments, RunOptions(), on_stage=stages.append)
-    assert [(stage.number, stage.of) for stage in stages] == [(k, 6) for k in range(1, 7)]
+    assert [(stage.number, stage.of) for stage in stages] == [(k, 4) for k in range(1, 5)]
     assert [stage.doing for stage in stages] == [
         f"choosing a likelihood: {verb} {name}"
         for verb in ("learning", "trying")
-        for name in ("bigram", "attributes", "pairs")
+        for name in ("pairs", "attributes")
     ]
 
 

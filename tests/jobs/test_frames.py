@@ -342,7 +342,7 @@ def test_a_large_result_is_short(kb: kbforge.KnowledgeBase) -> None:
     many = cluster([{"name": f"name{n}", "town": "x"} for n in range(300)], likelihood="names")
     assert "and 290 entities more" in many._repr_html_()
     assert "300 rows, 10 shown" in many.members()._repr_html_()
-    assert repr(kb).startswith("KnowledgeBase(20 fragments, 8 entities, likelihood attributes, ")
+    assert repr(kb).startswith("KnowledgeBase(20 fragments, 8 entities, likelihood pairs, ")
     explained = kbforge.contracts.Explanation(0.5, {"<b>": -0.25})._repr_html_()
     assert "&lt;b&gt;" in explained
     assert "+0.25" in explained
