@@ -123,17 +123,19 @@ def collect(root: Path, claims: Path, models: Path, count: int, seed: int) -> No
     drawn = (
         (drawn, file) for family in FAMILIES for drawn, file in _files(root, family, count, seed)
     )
-    for place in in_processes(keep, drawn):
+    for place in filter(None, in_processes(keep, drawn)):
         print(place, flush=True)
 
 
-def _keep_claims(claims: Path, models: Path, of: tuple[str, LabelledFile]) -> Path:
+def _keep_claims(claims: Path, models: Path, of: tuple[str, LabelledFile]) -> Path | None:
+    """Where the claims of a file are kept; None if they are there from before."""
     drawn, file = of
     place = claims / file.family / drawn / f"{file.name}.npz"
-    if not place.exists():
-        found = _claims_of(file, models / "without" / file.family)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(place, **found)
+    if place.exists():
+        return None
+    found = _claims_of(file, models / "without" / file.family)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(place, **found)
     return place
 
 

@@ -56,7 +56,7 @@ def test_the_default_weighs_as_much_as_all_else_that_was_run():
     runs = ["bigram", "pairs", "pairs", "names", "attributes"]
     claims = known(["a"] * 5, [0] * 5, [True] * 5, runs, [True, False, False, False, False])
     found = confidence.weights(claims)
-    assert found.tolist() == pytest.approx([5 / 2, 5 / 12, 5 / 12, 5 / 6, 5 / 6])
+    assert found.tolist() == pytest.approx([2, 1 / 2, 1 / 2, 1, 1])
 
 
 def test_maps_learn_to_do_without_the_judge():
@@ -109,22 +109,22 @@ def test_one_command_makes_them_and_goes_on_where_it_was(tmp_path, families, cap
     line = ["--data", str(tmp_path), "--claims", str(claims), "--out", str(out), "--count", "2"]
     confidence.main(line)
     said = capsys.readouterr().out
-    # two resampled files of each family, and its own
-    assert said.count(".npz\n") == 9
+    # two resampled files of each family, four larger ones, and its own
+    assert said.count(".npz\n") == 21
     assert [
         said.count(f"{kind}, {drawn}: ") for kind in confidence.KINDS for drawn in confidence.DRAWN
     ] == (
-        [4] * 4  # the mean too
+        [4] * 6  # the mean too
     )
-    found = shipped_confidence(FileContext("bigram"), str(out))
-    assert found.likelihoods == ("names", "bigram", "attributes", "pairs")
+    found = shipped_confidence(FileContext("pairs"), str(out))
+    assert found.likelihoods == ("names", "attributes", "pairs")
     assert found.shares.keys() == {"entities", "pairs"}
-    without = shipped_confidence(FileContext("bigram"), str(out / "without" / "first"))
+    without = shipped_confidence(FileContext("pairs"), str(out / "without" / "first"))
     assert (out / "without/first" / CONFIDENCE_FILE).read_bytes().count(b'"second"') == 1
     assert b'"third"' not in (out / CONFIDENCE_FILE).read_bytes()
     assert without.entities.to_bytes() != found.entities.to_bytes()
     # nothing of the third family is in what ships
-    third = shipped_confidence(FileContext("bigram"), str(out / "without" / "third"))
+    third = shipped_confidence(FileContext("pairs"), str(out / "without" / "third"))
     assert third.entities.to_bytes() == found.entities.to_bytes()
     before = {path: path.read_bytes() for path in sorted(out.rglob(CONFIDENCE_FILE))}
     next(iter(sorted(claims.rglob("*.npz")))).unlink()

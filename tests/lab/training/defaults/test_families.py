@@ -111,7 +111,7 @@ def test_every_family_can_be_drawn_from(family, data_dir):
 )
 def test_other_shapes_weigh_at_most_a_third_of_their_family(plain, shaped, share):
     file = TrainingPairs(np.zeros((1, 1), np.float32), np.zeros(1))
-    weights = [w for _, w in in_all_shapes(FamilyPairs([file] * plain, [file] * shaped, []))]
+    weights = [w for _, w in in_all_shapes(FamilyPairs([file] * plain, [], [file] * shaped, []))]
     assert sum(weights) == pytest.approx(1.0)
     assert sum(weights[plain:]) == pytest.approx(share)
 
