@@ -96,9 +96,9 @@ def evaluate(
 
     Fragments are matched by id. Fragments without a label are left out and counted.
 
-    --audit estimates precision, recall and F1 of pairs and of entities with 95 % intervals, from
-    answers about a sample, for the output of any program: KB may be a table of two columns
-    (fragment, entity). Questions and answers are those of kbforge review.
+    --audit asks you: it estimates precision, recall and F1 of pairs and of entities with
+    95 % intervals, from answers about a sample, for the output of any program: KB may be a table
+    of two columns (fragment, entity). Questions and answers are those of kbforge review.
 
     --reliability clusters labelled fragments, without reading their labels, and bins the reported
     probabilities: for pairs above 1 %, of sharing an entity; for entities, of being exactly right.

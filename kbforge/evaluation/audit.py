@@ -76,7 +76,7 @@ _ELSEWHERE = (0.003, 1.5)  # the same for pairs that are not compared
 _NEIGHBOURS = (0.4, 0.75)  # correlation of neighbouring strata: joined, apart
 _MOST_RATE = 0.3  # of a stratum that is small beside S
 _CHAINS, _STEPS = 500, 25
-_MISSED = (0.015, 1.3)
+_MISSED = (0.03, 1.3)
 """The share of entities that seem right and are incomplete: median, sd of log."""
 _WRONG_SHARES = (0.5, 1.0, 2.0)  # |C| / |g| of the half pseudo-observation that is wrong
 
@@ -220,10 +220,11 @@ def of_pairs(
     return _estimates(scores, scores, _scores(strata, best))
 
 
-def of_entities(
-    right: BoolArray, share: FloatArray, n: int, rng: np.random.Generator
-) -> ThreeScores:
-    """The scores of n entities, by those examined: whether right, and |C| / |g|."""
+def of_entities(right: BoolArray, share: FloatArray, rng: np.random.Generator) -> ThreeScores:
+    """The scores of entities, by those examined: whether right, and |C| / |g|.
+
+    Even with all examined there is an interval: what is elsewhere may have been overlooked.
+    """
     examined = len(right)
     median, spread = _MISSED
     missed = np.minimum(median * np.exp(spread * rng.standard_normal(_CHAINS)), 0.5)
@@ -233,13 +234,9 @@ def of_entities(
     prior = np.concatenate([np.ones(examined), [0.5], np.full(pseudo, 0.5 / pseudo)])
     weight = rng.standard_gamma(prior, (len(missed), len(prior)))
     weight /= weight.sum(axis=1, keepdims=True)
-    known = examined / n  # those examined are certain, the others drawn
 
     def scored(lost: FloatArray | float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        seems, parts = (
-            known * (values[:examined].mean() if examined else 0.0) + (1 - known) * weight @ values
-            for values in (rightness, shares)
-        )
+        seems, parts = weight @ rightness, weight @ shares
         e, g = seems * (1 - lost), parts - seems * lost / 2  # one of two parts of an entity
         return e, e / g, 2 * e / (1 + g)
 

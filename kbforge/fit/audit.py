@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -50,7 +50,8 @@ _MOST_SHOWN = 400  # other fragments of an entity that is asked about whole
 _FOLLOWING = 2  # fragments of a mixed entity to compare with
 _LONGEST = 4  # answers that most entities take
 _OF_AN_AUDIT = (SAMPLED, WHOLE, ENTITY)
-_AT_ONCE, _TRIES = 4096, 64
+_TRIES = 10_000
+_AT_ONCE, _BATCHES = 4096, 64
 
 
 class _Links(NamedTuple):
@@ -173,16 +174,26 @@ class Pool:
             return int(self._links.stratum[at])
         return 0 if self.entity[i] == self.entity[j] else len(self.strata.sizes) - 1
 
-    def draw(self, stratum: int, rng: np.random.Generator) -> tuple[int, int] | None:
-        """A pair of a stratum, all with the same probability; None if none was found."""
+    def draw(
+        self, stratum: int, rng: np.random.Generator, taken: Collection[frozenset[int]] = ()
+    ) -> tuple[int, int] | None:
+        """A pair of a stratum, all but those taken with the same probability; None if none was
+        found."""
         links = self._links
         at = np.flatnonzero(links.stratum == stratum)
         ends = np.cumsum(links.pairs[at])
-        place = rng.random() * self.strata.sizes[stratum]
-        if not len(ends) or place >= ends[-1]:
-            return self._draw_unlinked(rng)
-        link = at[np.searchsorted(ends, place, side="right")]
-        one, other = int(links.first[link]), int(links.second[link])
+        for _ in range(_TRIES):
+            place = rng.random() * self.strata.sizes[stratum]
+            if not len(ends) or place >= ends[-1]:
+                pair = self._draw_unlinked(rng)
+            else:
+                pair = self._draw_linked(at[np.searchsorted(ends, place, side="right")], rng)
+            if pair is None or frozenset(pair) not in taken:
+                return pair
+        return None
+
+    def _draw_linked(self, link: int, rng: np.random.Generator) -> tuple[int, int]:
+        one, other = int(self._links.first[link]), int(self._links.second[link])
         if one == other:
             i, j = rng.choice(self.in_cell(one), 2, replace=False)
         elif self.entity_of[one] == self.entity_of[other]:
@@ -194,7 +205,7 @@ class Pool:
     def _draw_unlinked(self, rng: np.random.Generator) -> tuple[int, int] | None:
         """A pair within an entity that is not compared, by rejection."""
         ends = np.cumsum(self.sizes * (self.sizes - 1) // 2)
-        for _ in range(_TRIES):
+        for _ in range(_BATCHES):
             entity = np.searchsorted(ends, rng.random(_AT_ONCE) * ends[-1], side="right")
             size = self.sizes[entity]
             one = (rng.random(_AT_ONCE) * size).astype(np.int64)
@@ -384,9 +395,15 @@ class AuditReview(Review[CandidatePair]):
         """A pair of the stratum that is worth most."""
         strata, known, rng = self._pool.strata, self._known_pairs(), self._rng(0)
         stratum = audit.next_stratum(strata, known, audit.posterior(strata, known, rng), rng)
-        pair = None if stratum < 0 else self._pool.draw(stratum, rng)
-        share = 1 / float(strata.sizes[stratum])
-        return None if pair is None else self._evidence(SAMPLED, *pair, share)
+        taken = {
+            frozenset((self._numbers[a.a], self._numbers[a.b]))
+            for a in self._file.answers
+            if a.asked.how == SAMPLED
+        }
+        pair = None if stratum < 0 else self._pool.draw(stratum, rng, taken)
+        if pair is None:
+            return None
+        return self._evidence(SAMPLED, *pair, 1 / float(strata.sizes[stratum]))
 
     def _evidence(self, how: str, a: int, b: int, share: float) -> Evidence[CandidatePair]:
         joined = float(self._pool.entity[a] == self._pool.entity[b])
@@ -428,7 +445,7 @@ class AuditReview(Review[CandidatePair]):
         right, share = (np.array([one[k] for one in done]) for k in (0, 1))
         return AuditReport(
             audit.of_pairs(strata, known, rates, rng),
-            audit.of_entities(right.astype(np.bool_), share, len(self._order), rng),
+            audit.of_entities(right.astype(np.bool_), share, rng),
             sum(a.asked.how == SAMPLED and a.same is not None for a in answers),
             sum(a.asked.how != SAMPLED for a in answers),
             len(done),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.contracts import Fragment
-from kbforge.files.answers import WHOLE, AnswerFile, decided, read_answers
+from kbforge.files.answers import SAMPLED, WHOLE, AnswerFile, decided, read_answers
 from kbforge.fit.audit import AuditReport, AuditReview, Pool
 from kbforge.fit.description import PairOdds
 from kbforge.jobs.audit import odds_of
@@ -181,6 +181,18 @@ def test_the_answers_of_another_grouping_count(tmp_path: Path, odds: PairOdds) -
     assert len(asked) == 20
     assert report.about_pairs + report.about_entities == 60
     assert report.examined > 20 // 4
+
+
+def test_no_pair_is_asked_about_twice(tmp_path: Path) -> None:
+    fragments = PEOPLE[:6]
+    entities = [[0, 1], [2, 3], [4, 5]]
+    nats = dict.fromkeys(combinations(range(6), 2), 1.0)
+    with AnswerFile(str(tmp_path / "answers.jsonl")) as file:
+        review = AuditReview(fragments, entities, linked(range(6), nats), file, 60)
+        while (question := review.question()) is not None:
+            review.answer(question, audits.by_labels(question))
+        asked = [answer.said.pair for answer in file.answers if answer.asked.how == SAMPLED]
+    assert len(asked) == len(set(asked)) > 1
 
 
 def test_answers_can_be_unknown_and_taken_back(tmp_path: Path, odds: PairOdds) -> None:
