@@ -402,11 +402,13 @@ def with_aliases(judged: Judgement, likelihood: ConjugateLikelihood) -> Judgemen
     sample, exact = judged.sample.fragments, judged.found[0].labels
     (labels,) = groupings(likelihood, sample, [0.0], likelihood.default_exponent)
     gain = _JOINED_RIGHTLY * (1 - agreement(exact, labels)[2])
+    # it has the advantage of exact names over others only where these would be chosen
+    worth = (judged.worth if judged.chosen.likelihood == NAMES else judged.gains)[0]
     return replace(
         judged,
         found=(*judged.found, Hypothesis(ALIASES, 0.0, labels)),
         gains=np.append(judged.gains, gain),
         levels=np.append(judged.levels, judged.levels[0] + gain),
-        worth=np.append(judged.worth, judged.worth[0] + gain),
+        worth=np.append(judged.worth, worth + gain),
         open=(*judged.open, True),
     )

@@ -359,12 +359,11 @@ class File:
         names = numbers, np.stack(of_name).astype(np.int64)
         (letters, words), pairs = compared(table, reader.naming)
         fitted = FittedOdds.fitted(fragments, link)
-        slots, odds, best = np.zeros(len(said), np.int64), None, letters
+        slots, best = np.zeros(len(said), np.int64), letters
         if fitted is not None:
             taken, first = Taken.of(fragments), np.unique(of, return_index=True)[1]
             slots = fitted.add_file(Taken(taken.fragments, taken.places[first]))
-            odds = fitted.totals(pairs)
-            best = best_odds(len(said), pairs, odds)
+            best = best_odds(len(said), pairs, fitted.totals(pairs))
         digests = np.array([_digest(one) for one in said], dtype=np.int64).reshape(-1, 2)
         worths = _worths(table, words, counts, pairs)
         differences, tops = Differences.fitted(table), (letters, words, best)
