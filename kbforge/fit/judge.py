@@ -163,9 +163,9 @@ def adjusted_gains(
     The expected gains of the model of pairs, if it reads any fragment, are added to those of the
     scorer. Some groupings must be expected to gain a little more: one far from the likelihood's own
     alpha, and one of a likelihood whose own alpha is uninformative. Obvious choices get a bonus:
-    exact names, `margin`, and on records the attribute likelihood at
-    its own alpha. `statistics` [hypotheses, statistics] have `names`; `taught` says whether answers
-    have taught the model of pairs.
+    exact names, `margin`, and on records the attribute likelihood at its own alpha. `statistics`
+    [hypotheses, statistics] have `names`; `taught` says whether answers have taught the model of
+    pairs.
     """
     column = dict(zip(names, statistics.T, strict=True))
     exact = np.array([h.likelihood == NAMES for h in found])

@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kbforge.contracts import (
     CandidateIndex,
@@ -38,7 +37,7 @@ from kbforge.texts import LARGEST, Places, digest_of, digests_of
 from kbforge_graphs.likelihoods.aliases.evidence import WEIGHTS, Evidence
 from kbforge_plugins.likelihoods.names import Rarity
 from kbforge_plugins.likelihoods.pairs.likelihood import PairClusters, weight
-from kbforge_plugins.likelihoods.pairs.odds import APART, UNITS, OddsLinks
+from kbforge_plugins.likelihoods.pairs.odds import OddsLinks, above_apart, key_of_pair
 
 _MOST = 4.0  # nats
 _LEAST = -2.0  # nats, from which on two names share a key
@@ -75,7 +74,7 @@ class AliasOdds:
         self.scale = 1 / np.sqrt(mentions[pairs].prod(axis=1, dtype=np.float64))
         self.likely = clipped >= _LEAST
         self.links = OddsLinks.fitted(
-            pairs.astype(np.int32), _above(clipped * self.scale), _above(own)
+            pairs.astype(np.int32), above_apart(clipped * self.scale), above_apart(own)
         )
         self._later: dict[str, int] = {}
 
@@ -139,7 +138,7 @@ class AliasOdds:
         """Of a later name, only itself: log odds minus `APART`, in units."""
         name = [*self._later][row - len(self._names)]
         own = self._rarity.facts(name).log_odds if name else _NAMELESS
-        return {row: int(_above(np.array([own]))[0])}
+        return {row: int(above_apart(np.array([own]), -_NAMELESS)[0])}
 
     def terms_of(self, row: int) -> dict[int, FloatArray]:
         """For each name that was compared with one of the file: the terms by attribute, weighed
@@ -152,11 +151,6 @@ class AliasOdds:
         clipped = np.clip(total, -_MOST, _MOST) / np.where(total == 0, 1, total)
         weighed = terms * (clipped * self.scale[numbers])[:, None]
         return dict(zip(others.tolist(), weighed, strict=True))
-
-
-def _above(nats: FloatArray) -> NDArray[np.int32]:
-    """Log odds minus `APART`, in units."""
-    return np.rint(nats * UNITS).astype(np.int32) - np.int32(APART)
 
 
 class AliasIndex(CandidateIndex):
@@ -174,7 +168,7 @@ class AliasIndex(CandidateIndex):
         if row < len(odds.links.own):
             numbers, others = odds.links.of(row)
             likely = others[odds.likely[numbers]].tolist()
-            keys += sorted((min(row, x) + 1) << 32 | max(row, x) for x in likely)
+            keys += sorted(key_of_pair(row, x) for x in likely)
         return keys
 
 

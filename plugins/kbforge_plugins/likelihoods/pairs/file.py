@@ -568,7 +568,7 @@ def _facts(file: File, said: Sequence[Statement], pairs: RowPairs) -> FloatArray
     nearest = (np.maximum(tops[:, 0], 0.0) for tops in (rows.letters, rows.words))
     return np.array(
         [
-            *(np.log1p(len(table)), len(np.unique(numbers)) / len(table)),
+            *(np.log1p(len(table)), len(file._names[0]) / len(table)),
             float(np.mean([len(one) for one in said])),
             float(table.names.count[first].mean()),
             *(np.log(n), n / len(table), float(np.diff(table.names.text.starts)[first].mean())),

@@ -299,7 +299,7 @@ class Odds:
         if link is not None:
             bias, matches = match_bias(pairs, log_odds, rows.table.linked)
             single = one_to_one(pairs, log_odds, rows.table.linked, matches)
-        links = OddsLinks.fitted(pairs, _above(log_odds + bias), _above(alone))
+        links = OddsLinks.fitted(pairs, above_apart(log_odds + bias), above_apart(alone))
         odds = cls(file, trees, links, link, bias, matches, single)
         return odds.with_layer(odds.layer_of(weights)) if any(weights) else odds
 
@@ -353,7 +353,7 @@ class Odds:
         for start in range(0, len(links), _BLOCK):
             some = slice(start, start + _BLOCK)
             here = plain[some] if layer is None else layer.odds(plain[some], features[some])
-            above[some] = _above(here)
+            above[some] = above_apart(here)
         file, told = self.file, (self._link, self.bias, self.matches, self.one_to_one)
         return Odds(file, self._trees, links.with_odds(above), *told, layer)
 
@@ -474,7 +474,7 @@ class Odds:
         # the row itself is last, and has neither the prior of a match nor a layer
         itself = row_pairs(*np.zeros((2, 1), np.int64))
         log_odds[-1] = self.file.log_odds(self._trees, rows, rows, itself, APART / UNITS)[0]
-        near = dict(zip(others, _above(log_odds).tolist(), strict=True))
+        near = dict(zip(others, above_apart(log_odds).tolist(), strict=True))
         # nothing has changed yet, so that a failure leaves no trace
         for other, units in near.items():
             if n <= other < row:
@@ -489,9 +489,9 @@ class Odds:
         return row
 
 
-def _above(log_odds: FloatArray) -> NDArray[np.int32]:
-    """Log odds, clipped, minus `APART`, in units."""
-    units = np.clip(log_odds, -MOST, MOST)
+def above_apart(log_odds: FloatArray, most: float = MOST) -> NDArray[np.int32]:
+    """Log odds, clipped to a bound on either side of 0, minus `APART`, in units."""
+    units = np.clip(log_odds, -most, most)
     units *= UNITS
     above: NDArray[np.int32] = np.rint(units, out=units).astype(np.int32)
     above -= APART
@@ -502,6 +502,11 @@ _LEAST = round(-4.5 * UNITS)
 _BEST = 16
 _SHIFT = 32
 _NAMES = ("name", "bare")
+
+
+def key_of_pair(one: Row, other: Row) -> int:
+    """The key that two rows share."""
+    return (min(one, other) + 1) << _SHIFT | max(one, other)
 
 
 class PairIndex(CandidateIndex):
@@ -529,7 +534,7 @@ class PairIndex(CandidateIndex):
         if row < self._n:
             numbers, others = self._odds.links.of(row)
             led = others[self._leading[numbers]].tolist()
-            pairs = [(min(row, other) + 1) << _SHIFT | max(row, other) for other in led]
+            pairs = [key_of_pair(row, other) for other in led]
             return [row, *sorted(pairs), *sorted(keys)]
         return [*self._best(row), *sorted(keys)]
 
