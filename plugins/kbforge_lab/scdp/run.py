@@ -9,15 +9,15 @@ chosen by how well hidden labelled publications are recovered.
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.special import gammaln
 
 from kbforge.contracts import FloatArray, IntArray
+from kbforge_lab.pool import in_processes
 from kbforge_lab.scdp.references import References, references
 from kbforge_lab.scdp.sampler import ChainState, Scdp, sweep, type_prior
 
@@ -101,19 +101,22 @@ def run_several(
     sweeps: int,
     kept: int,
     seed: int,
-    workers: int = 1,
 ) -> list[tuple[ChainState, Trace]]:
-    """What `run` gives of several chains, which is the same for any number of workers."""
+    """What `run` gives of several chains, each in a process and with random numbers of its own."""
     streams = np.random.SeedSequence(seed).spawn(len(starts))
-    chains = [
-        (model, data, start, sweeps, kept, np.random.default_rng(stream))
-        for start, stream in zip(starts, streams, strict=True)
-    ]
-    if workers == 1:
-        return [run(*chain) for chain in chains]
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(workers, len(chains)), fresh) as pool:
-        return list(pool.map(run, *zip(*chains, strict=True)))
+    chains = zip(starts, map(np.random.default_rng, streams), strict=True)
+    return list(in_processes(partial(_run_one, model, data, sweeps, kept), chains))
+
+
+def _run_one(
+    model: Scdp,
+    data: References,
+    sweeps: int,
+    kept: int,
+    chain: tuple[ChainState, np.random.Generator],
+) -> tuple[ChainState, Trace]:
+    state, rng = chain
+    return run(model, data, state, sweeps, kept, rng)
 
 
 _LEAST = 0.02

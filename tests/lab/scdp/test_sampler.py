@@ -11,6 +11,7 @@ from scipy.special import gammaln
 from scipy.stats import gamma, norm, t
 
 from kbforge.errors import UsageError
+from kbforge.kernel.binding import WORKERS
 from kbforge_lab.scdp import run as chain
 from kbforge_lab.scdp.gaussian import Apart, MeansOpening, Near, Separation, TypePrior, TypesOpening
 from kbforge_lab.scdp.references import UNKNOWN, References, references
@@ -194,13 +195,20 @@ def test_the_same_seed_gives_the_same_chain():
     assert (one.log_joint == other.log_joint).all()
 
 
-def test_chains_side_by_side_are_those_in_turns():
+def test_chains_side_by_side_are_those_in_turns(monkeypatch):
     data = with_examples()
     starts = [start(data, np.zeros(24, dtype=np.int64)), start(data, np.arange(24))] * 2
-    alone, beside = (run_several(SCDP1, data, starts, 12, 4, 3, n) for n in (1, 2))
-    for (one, trace), (other, traced) in zip(alone, beside, strict=True):
-        assert (one.publication == other.publication).all()
-        assert (trace.log_joint == traced.log_joint).all()
+    streams = np.random.SeedSequence(3).spawn(4)
+    alone = [
+        run(SCDP1, data, first, 12, 4, np.random.default_rng(stream))
+        for first, stream in zip(starts, streams, strict=True)
+    ]
+    for workers in ("1", "2"):
+        monkeypatch.setenv(WORKERS, workers)
+        beside = run_several(SCDP1, data, starts, 12, 4, 3)
+        for (one, trace), (other, traced) in zip(alone, beside, strict=True):
+            assert (one.publication == other.publication).all()
+            assert (trace.log_joint == traced.log_joint).all()
     joints = [trace.log_joint for _, trace in alone]
     assert len({*joints[0], *joints[2]}) == 8  # equal starts, but other draws
 

@@ -61,6 +61,7 @@ from kbforge.fit.hypotheses import NAMES
 from kbforge.fit.prepare import Chooser
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
+from kbforge_lab.pool import in_processes
 from kbforge_lab.training.defaults.families import (
     FAMILIES,
     Family,
@@ -71,7 +72,6 @@ from kbforge_lab.training.defaults.families import (
     whole,
 )
 from kbforge_lab.training.defaults.pairs import fit_trees
-from kbforge_lab.training.defaults.pool import in_processes
 
 LIKELIHOODS = ("names", "attributes", PAIRS)
 KINDS = {"entities": ENTITY_FEATURES, "pairs": PAIR_FEATURES}

@@ -41,6 +41,7 @@ from kbforge.errors import UsageError
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge.registry import install_command
+from kbforge_lab.pool import in_processes
 from kbforge_lab.training.defaults.families import (
     FAMILIES,
     Family,
@@ -51,7 +52,6 @@ from kbforge_lab.training.defaults.families import (
     vast,
     whole,
 )
-from kbforge_lab.training.defaults.pool import in_processes
 from kbforge_lab.training.defaults.shapes import linked, shaped
 from kbforge_plugins.likelihoods.pairs.file import (
     FEATURES,
