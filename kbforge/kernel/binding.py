@@ -388,10 +388,6 @@ _PROTOTYPES: dict[str, Prototype] = {
     ),
     "kb_rows_evidence": (None, (*3 * (c_void_p,), c_int64, *2 * (c_void_p,))),
     "kb_column_bins": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
-    "kb_differences_describe": (
-        None,
-        (*3 * (c_void_p,), c_int64, c_void_p, c_int32, c_void_p),
-    ),
     "kb_table_odds": (None, (c_void_p, c_int64, c_void_p, c_int32, c_void_p)),
     "kb_tops_of_pairs": (None, (c_int64, *3 * (c_void_p,))),
     "kb_bags_cosines": (None, (c_void_p, c_int64, *2 * (c_void_p,))),

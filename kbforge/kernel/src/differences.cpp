@@ -4,9 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "api.hpp"
-#include "crew.hpp"
-
 namespace kbforge {
 
 namespace {
@@ -40,16 +37,3 @@ double* put_differences(const Differences& rules, const double* a, std::int64_t 
 }
 
 }  // namespace kbforge
-
-// The features of pairs of rows with these measures, shape [n, kDifferenceFeatures].
-KB_API void kb_differences_describe(const kbforge::Differences* rules, const double* a,
-                                    const double* b, std::int64_t n, const std::int32_t* pairs,
-                                    std::int32_t workers, double* out) {
-  constexpr std::int64_t kPairs = 4096;  // that one thread describes at once
-  kbforge::share_parts(n, kPairs, workers, [&](std::size_t, std::int64_t k, std::int64_t end) {
-    for (; k < end; ++k) {
-      kbforge::put_differences(*rules, a, pairs[2 * k], b, pairs[2 * k + 1],
-                               out + k * kbforge::kDifferenceFeatures);
-    }
-  });
-}

@@ -7,7 +7,6 @@
 namespace kbforge {
 
 constexpr std::int64_t kDifferenceBins = 32;
-constexpr std::int64_t kDifferenceFeatures = 3;
 
 // The rules of a file; the arrays belong to the caller. Rows have measures of shape
 // [rows, attributes]; NaN where they state none.

@@ -23,6 +23,7 @@ from kbforge.contracts import Fragment
 from kbforge.texts.kinds import read_as, words_of
 from kbforge.texts.kinds import stated as said_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags
+from kbforge_plugins.likelihoods.pairs.differences import Differences
 from kbforge_plugins.likelihoods.pairs.file import File, Rows
 from kbforge_plugins.likelihoods.pairs.near import EQUAL_FORMS
 from kbforge_plugins.likelihoods.pairs.table import SMALL, Column, NameForms, RecordTable
@@ -233,6 +234,26 @@ def odds_features(file: File, a: Rows, i: int, b: Rows, j: int, said: Spoken) ->
     return [*found, *(x for some in zip(*both, strict=True) for x in ordered(*some))]
 
 
+def difference_features(
+    rules: Differences, one: Sequence[float], other: Sequence[float]
+) -> list[float]:
+    """The features of two rows with these measures, in plain Python."""
+    evidence, every = [], []
+    for first, second in ((one, other), (other, one)):
+        for (a, b), bounds, ratios in zip(
+            rules.which.tolist(), rules.bounds, rules.log_ratio, strict=True
+        ):
+            if not math.isnan(first[a] + second[b]):
+                ratio = float(ratios[sum(bound <= second[b] - first[a] for bound in bounds)])
+                every.append(ratio)
+                if math.isnan(first[b]) and math.isnan(second[a]):
+                    evidence.append(ratio)
+    total = 0.0
+    for ratio in evidence:
+        total += ratio
+    return [total if evidence else math.nan, min(every, default=math.nan), len(every)]
+
+
 Spoken = Mapping[int, Fragment]
 """By cluster of the fitted likelihood's table, a fragment that states its row."""
 
@@ -261,8 +282,7 @@ def features_of(file: File, a: Rows, i: int, b: Rows, j: int, said: Spoken) -> l
     found += [s.script[i] != t.script[j], overlap(s.consonants, i, t.consonants, j)[0]]
     for one_of, other_of in zip(a.numbers[:, i].tolist(), b.numbers[:, j].tolist(), strict=True):
         found += ordered(one_of, other_of)
-    measures = a.measures, np.array([i]), b.measures, np.array([j])
-    found += file.differences.describe(*measures)[0].tolist()
+    found += difference_features(file.differences, a.measures[i], b.measures[j])
     found += odds_features(file, a, i, b, j, said)
     return [float(one) for one in (*found, *file.dump()["facts"])]
 

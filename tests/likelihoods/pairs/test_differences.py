@@ -2,6 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from inspect import signature
 from itertools import combinations, islice, product
 
 import numpy as np
@@ -19,16 +22,18 @@ from kbforge_plugins.likelihoods.pairs.differences import (
     _BINS,
     _MOST_NATS,
     _MOST_RULES,
+    DIFFERENCE_FEATURES,
     Differences,
     measure,
 )
-from kbforge_plugins.likelihoods.pairs.file import FEATURES
+from kbforge_plugins.likelihoods.pairs.file import FEATURES, File
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs, model_bytes
 from kbforge_plugins.likelihoods.pairs.table import (
     RecordTable,
     StatementReader,
     statements_of,
 )
+from tests.likelihoods.pairs.oracle import difference_features
 from tests.profile import examples
 
 CENTURY = range(1870, 1970)
@@ -188,24 +193,6 @@ def test_an_attribute_has_what_its_differences_say(tmp_path):
         assert sum(said.values()) == pytest.approx(-4)
 
 
-def described(rules: Differences, one: Sequence[float], other: Sequence[float]) -> list[float]:
-    """The features of two rows with these measures, in plain Python."""
-    evidence, every = [], []
-    for first, second in ((one, other), (other, one)):
-        for (a, b), bounds, ratios in zip(
-            rules.which.tolist(), rules.bounds, rules.log_ratio, strict=True
-        ):
-            if not math.isnan(first[a] + second[b]):
-                ratio = float(ratios[sum(bound <= second[b] - first[a] for bound in bounds)])
-                every.append(ratio)
-                if math.isnan(first[b]) and math.isnan(second[a]):
-                    evidence.append(ratio)
-    total = 0.0
-    for ratio in evidence:
-        total += ratio
-    return [total if evidence else math.nan, min(every, default=math.nan), len(every)]
-
-
 numbers = st.one_of(
     st.integers(1850, 1990).map(float),
     st.just(math.nan),
@@ -239,8 +226,10 @@ def test_the_kernel_describes_rows_as_plain_python(made, workers):
     i, j = (some.ravel() for some in np.meshgrid(*2 * (np.arange(len(measures)),)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(WORKERS, workers)
-        found = rules.describe(measures, i, measures, j)
-    expected = [described(rules, measures[x], measures[y]) for x, y in zip(i, j, strict=True)]
+        found = described(rules, measures, i, j)
+    expected = [
+        difference_features(rules, measures[x], measures[y]) for x, y in zip(i, j, strict=True)
+    ]
     np.testing.assert_array_equal(found, expected)
 
 
@@ -265,8 +254,22 @@ def test_what_is_compared_is_shared_by_the_attributes_of_the_first_rows(made):
 
 
 def told_of(rules: Differences, one: np.ndarray, other: np.ndarray) -> list[float]:
-    first = np.zeros(1, np.int64)
-    return rules.describe(one, first, other, first)[0].tolist()
+    return described(rules, np.concatenate([one, other]), np.array([0]), np.array([1]))[0].tolist()
+
+
+@lru_cache
+def file_of(n: int) -> File:
+    return File.fitted([Fragment(str(k), {"name": (f"Bo {k}",)}) for k in range(n)])[0]
+
+
+def described(rules: Differences, measures: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    """What the kernel says of pairs of rows with these measures, in a file with these rules."""
+    plain = file_of(len(measures))
+    given = {**vars(plain), "differences": rules}
+    told = {name: given.get(name, given.get(f"_{name}")) for name in signature(File).parameters}
+    rows = replace(plain.rows, measures=np.ascontiguousarray(measures))
+    columns = [FEATURES.index(name) for name in DIFFERENCE_FEATURES]
+    return File(**told).describe(rows, i, rows, j)[:, columns]
 
 
 @examples(40, deadline=None)

@@ -29,7 +29,7 @@ from math import isqrt
 import numpy as np
 
 from kbforge.contracts import FloatArray, IntArray
-from kbforge.kernel.binding import address, kernel_library, workers
+from kbforge.kernel.binding import address
 from kbforge.texts.kinds import amount, parse_date
 from kbforge_plugins.likelihoods.pairs.bags import Part, PartReader
 from kbforge_plugins.likelihoods.pairs.table import Column, RecordTable
@@ -111,17 +111,6 @@ class Differences:
     def read(self, table: RecordTable) -> FloatArray:
         """The measures that rows state, shape [rows, attributes]; NaN for none."""
         return _measures(table, self.attributes)
-
-    def describe(self, a: FloatArray, i: IntArray, b: FloatArray, j: IntArray) -> FloatArray:
-        """`DIFFERENCE_FEATURES` of rows i and j with such measures, shape [pairs, 3].
-
-        The evidence, in nats, is NaN where no rule compares the two rows.
-        """
-        out = np.empty((len(i), len(DIFFERENCE_FEATURES)))
-        pairs = np.stack([i, j], axis=1).astype(np.int32)
-        rows = address(self.told), address(a), address(b), len(pairs), address(pairs)
-        kernel_library().kb_differences_describe(*rows, workers(), address(out))
-        return out
 
     def compared(self, a: FloatArray, i: IntArray, b: FloatArray, j: IntArray) -> FloatArray:
         """How much the rules say of each attribute of rows i of the first, either way: nats, shape
