@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from ctypes import CDLL, POINTER, byref, c_double, c_int64, memmove
+from ctypes import CDLL, POINTER, Structure, byref, c_int64, memmove
 from itertools import accumulate, islice, pairwise
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
@@ -27,7 +27,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel import binding
-from kbforge.kernel.binding import NOT_TOLD, EncodedFragments, KernelClusters, address
+from kbforge.kernel.binding import NOT_TOLD, EncodedFragments, KernelClusters, address, structure
 from kbforge.numerics import end_to_end, on_grid, spread, starts_of
 
 _FIRST_SIZES = 1024
@@ -162,7 +162,7 @@ class CompiledRun:
         )
         self._finalizer = weakref.finalize(self, kernel.kb_run_free, self.handle)
         self._sizes = 0
-        self._done = binding.Done()
+        self._done = structure("kb_done")
         self._slots = POINTER(c_int64)()
         self.n_numbers = self.n_slots = 0
 
@@ -209,7 +209,7 @@ class CompiledRun:
 
     def clusters(self, slots: IntArray) -> tuple[list[Cluster], FloatArray]:
         """The fragments of clusters, and their L, nats."""
-        out = binding.CPages()
+        out = structure("kb_pages")
         self._kernel.kb_members(self.handle, len(slots), address(slots), byref(out))
         return clusters_in(out), binding.floats(out.scores, len(slots))
 
@@ -311,7 +311,7 @@ class CompiledRun:
         fragment. Returns slots, log|C| + L(C + x) - L(C) of each, and L({x}), nats; without a
         table, log|C| and 0. None if its keys lead to subproblems that are not in memory.
         """
-        out, key_starts = binding.Rival(), np.array([0, len(keys)], dtype=np.int64)
+        out, key_starts = structure("kb_rival"), np.array([0, len(keys)], dtype=np.int64)
         n = self._kernel.kb_rivals(
             *(self.handle, table, number, lone, *(record or (None, None, None))),
             *(address(key_starts), address(keys), byref(out)),
@@ -404,7 +404,7 @@ class CompiledRun:
     def heaviest(self, name: int) -> list[Cluster] | None:
         """The heaviest particle of a subproblem, by fragments' numbers; None if it is not in
         memory."""
-        out = binding.CPages()
+        out = structure("kb_pages")
         if not self._kernel.kb_export_heaviest(self.handle, name, byref(out)):
             return None
         return clusters_in(out)
@@ -445,35 +445,35 @@ class CompiledRun:
             binding.floats(out.scores, out.n_slots),
         )
 
-    def _copied(self, names: IntArray) -> binding.CPages:
+    def _copied(self, names: IntArray) -> Structure:
         """The kernel's copy of some subproblems, valid until the next copy."""
-        out = binding.CPages()
+        out = structure("kb_pages")
         self._kernel.kb_export_pages(self.handle, len(names), address(names), byref(out))
         return out
 
     def totals(self) -> RunTotals:
         """The run's data outside its subproblems."""
-        out = binding.CTotals()
+        out = structure("kb_totals")
         self._kernel.kb_export_totals(self.handle, byref(out))
         free = out.free[: out.n_free]
         return RunTotals(out.slots, free, out.subproblems, out.log10_effective, out.evaluations)
 
     def postings(self) -> dict[int, KeyFamilies]:
         """The families of every index key that has any."""
-        out = binding.CKeyFamilies()
+        out = structure("kb_led")
         self._kernel.kb_export_led(self.handle, byref(out))
         return _led(out)
 
     def changed_postings(self) -> dict[int, KeyFamilies]:
         """The families of the keys that may have changed since the last call; at first, of all
         keys."""
-        out = binding.CKeyFamilies()
+        out = structure("kb_led")
         self._kernel.kb_changed_led(self.handle, byref(out))
         return _led(out)
 
     def postings_of(self, keys: Sequence[int]) -> dict[int, KeyFamilies]:
         """The families of these keys."""
-        out, wanted = binding.CKeyFamilies(), np.array(keys, dtype=np.int64)
+        out, wanted = structure("kb_led"), np.array(keys, dtype=np.int64)
         self._kernel.kb_led_of(self.handle, len(wanted), address(wanted), byref(out))
         return _led(out)
 
@@ -491,13 +491,14 @@ class CompiledRun:
         """Continue from a run's totals; `elsewhere` if no fragment is in memory yet."""
         self.n_numbers, self.n_slots = totals.n_numbers, totals.n_slots
         free = np.ascontiguousarray(totals.free, dtype=np.int64)
-        told = binding.CTotals(
+        told = structure(
+            "kb_totals",
             fragments=totals.n_numbers,
             slots=totals.n_slots,
             subproblems=totals.n_subproblems,
             evaluations=totals.evaluations,
             n_free=len(free),
-            free=free.ctypes.data_as(POINTER(c_int64)),
+            free=free,
             log10_effective=totals.log10_effective_particles,
         )
         self._kernel.kb_resume(self.handle, byref(told), elsewhere)
@@ -511,14 +512,9 @@ class CompiledRun:
         }
         for name in ("slots", "lengths", "members", "rows", "cells", "scores", "weights"):
             whole[name] = np.concatenate([getattr(page, name) for page in pages])
-        pointers = {
-            name: column.ctypes.data_as(POINTER(c_double if column.dtype.kind == "f" else c_int64))
-            for name, column in whole.items()
-        }
         names = np.array([page.name for page in pages], dtype=np.int64)
-        self._kernel.kb_hold(
-            self.handle, len(names), address(names), byref(binding.CPages(**pointers))
-        )
+        told = byref(structure("kb_pages", **whole))
+        self._kernel.kb_hold(self.handle, len(names), address(names), told)
 
     def drop(self, names: Sequence[int]) -> None:
         """Drop some subproblems from memory."""
@@ -563,7 +559,7 @@ def _parted(column: NDArray[Any], starts: IntArray) -> list[NDArray[Any]]:
     return [column[begin:end] for begin, end in pairwise(starts.tolist())]
 
 
-def clusters_in(out: binding.CPages) -> list[Cluster]:
+def clusters_in(out: Structure) -> list[Cluster]:
     """The kernel's copies of clusters, by fragments' numbers."""
     members = out.members[: out.n_members]
     ends = pairwise(accumulate(out.lengths[: out.n_slots], initial=0))
@@ -579,7 +575,7 @@ _AT_ONCE = 20_000
 """Maximum number of subproblems copied at once, because each copy exists twice for a moment."""
 
 
-def _led(out: binding.CKeyFamilies) -> dict[int, KeyFamilies]:
+def _led(out: Structure) -> dict[int, KeyFamilies]:
     if not out.n_keys:
         return {}
     keys, counts = binding.ints(out.keys, out.n_keys), binding.ints(out.counts, out.n_keys)

@@ -19,7 +19,7 @@ import math
 import weakref
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from ctypes import byref, c_double
+from ctypes import Structure, byref, c_double
 from dataclasses import dataclass
 from itertools import chain, pairwise, product
 from typing import NamedTuple, TypeGuard
@@ -50,8 +50,14 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge.files.columns import Taken
-from kbforge.kernel import binding
-from kbforge.kernel.binding import MergingClusters, address, kernel_library, workers
+from kbforge.kernel.binding import (
+    MergingClusters,
+    address,
+    kernel_library,
+    lent,
+    structure,
+    workers,
+)
 from kbforge.numerics import end_to_end, spread, starts_of
 
 LEAST = -10.0
@@ -184,7 +190,7 @@ class Agglomeration:
         self.handle: int = self._kernel.kb_rounds_new(
             *(self._table.handle, n, address(encoded.starts)),
             *(address(encoded.attributes), address(encoded.values)),
-            None if bounds is None else byref(bounds.as_struct()),
+            None if bounds is None else byref(bounds),
             *(len(prior), address(prior), LEAST, doubt.nats, workers()),
         )
         self._finalizer = weakref.finalize(self, self._kernel.kb_rounds_free, self.handle)
@@ -207,7 +213,7 @@ class Agglomeration:
         taken = Taken(self._fragments.fragments, self._order[places])
         return keys_of(self._index, taken)
 
-    def _bounds(self, constraints: Constraints) -> _Bounds | None:
+    def _bounds(self, constraints: Constraints) -> Structure | None:
         """What keeps fragments apart, in order."""
         if not constraints:
             return None
@@ -220,7 +226,16 @@ class Agglomeration:
             values.append([known.setdefault(value, len(known)) for value in stated])
             component.append(number.get(graph.component.get(fragment.id, ""), -1))
         apart = [[number[other] for other in graph.apart.get(name, ())] for name in number]
-        return _Bounds(np.array(component, np.int64), *end_to_end(values), *end_to_end(apart))
+        (value_start, flat), (apart_start, others) = end_to_end(values), end_to_end(apart)
+        return structure(
+            "kb_apart",
+            component=np.array(component, np.int64),
+            value_start=value_start,
+            values=flat,
+            components=len(apart),
+            apart_start=apart_start,
+            apart=others,
+        )
 
     def run(self) -> Iterator[int]:
         """Compare and merge until no merge gains; gives the number of clusters after each round.
@@ -325,7 +340,7 @@ class Agglomeration:
         return Snapshot(fragments, totals, tuple(_pages(found)), led, {}, self.cut)
 
     def _solved(self, nats: float, most: int) -> _Columns:
-        pages, told, rules = binding.CPages(), (c_double * 4)(), self._doubt
+        pages, told, rules = structure("kb_pages"), (c_double * 4)(), self._doubt
         log_floor = math.log(rules.floor) if rules.floor else -math.inf
         handle = self._kernel.kb_local_new(
             *(self.handle, rules.particles, log_floor, nats, most),
@@ -335,14 +350,14 @@ class Agglomeration:
         weakref.finalize(pages, self._kernel.kb_local_free, handle)
         n = int(told[0])
         return _Columns(
-            binding.lent(pages.clusters, n, pages),
-            binding.lent(pages.lengths, pages.n_slots, pages),
-            binding.lent(pages.members, pages.n_members, pages),
-            binding.lent(pages.particles, n, pages),
-            binding.lent(pages.weights, pages.n_rows, pages),
-            binding.lent(pages.rows, pages.n_rows, pages),
-            binding.lent(pages.cells, pages.n_cells, pages),
-            binding.lent(pages.scores, pages.n_slots, pages),
+            lent(pages.clusters, n, pages),
+            lent(pages.lengths, pages.n_slots, pages),
+            lent(pages.members, pages.n_members, pages),
+            lent(pages.particles, n, pages),
+            lent(pages.weights, pages.n_rows, pages),
+            lent(pages.rows, pages.n_rows, pages),
+            lent(pages.cells, pages.n_cells, pages),
+            lent(pages.scores, pages.n_slots, pages),
             told[1],
         )
 
@@ -396,17 +411,3 @@ def _pages(found: _Columns) -> Iterator[SubproblemData]:
             cells=found.cells[cell],
             weights=found.weights[row],
         )
-
-
-class _Bounds(NamedTuple):
-    """What keeps fragments apart, as arrays of the kernel's `kb_apart`."""
-
-    component: IntArray
-    value_start: IntArray
-    values: IntArray
-    apart_start: IntArray
-    apart: IntArray
-
-    def as_struct(self) -> binding.CApart:
-        columns = [address(column) for column in self]
-        return binding.CApart(*columns[:3], len(self.apart_start) - 1, *columns[3:])

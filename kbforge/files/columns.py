@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from ctypes import POINTER, c_char_p, c_int64, c_void_p, cast
+from ctypes import Structure
 from itertools import pairwise
 from typing import NamedTuple, overload
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from kbforge.contracts import Fragment, IntArray
 from kbforge.contracts.fragment import ROW
 from kbforge.files.fragments import held
-from kbforge.kernel.binding import CTexts
+from kbforge.kernel.binding import as_address, structure
 from kbforge.numerics import spread, starts_of
 
 _BLOCK = 1024  # fragments that are made at a time
@@ -182,26 +182,14 @@ class Texts(Sequence[str]):
         return [self._content[a:b].decode() for a, b in pairwise(starts)]
 
 
-class EncodedTexts(NamedTuple):
-    """Texts as the kernel reads them."""
-
-    starts: IntArray
-    content: bytes
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> EncodedTexts:
-        """These texts in UTF-8."""
-        if isinstance(texts, Texts):
-            return cls(*texts.parts())
+def encoded_texts(texts: Sequence[str]) -> Structure:
+    """Texts as the kernel reads them: its `kb_texts`."""
+    if isinstance(texts, Texts):
+        starts, content = texts.parts()
+    else:
         encoded = [text.encode() for text in texts]
-        return cls(starts_of(list(map(len, encoded))), b"".join(encoded))
-
-    @property
-    def told(self) -> CTexts:
-        """The kernel's `kb_texts`, which these outlive."""
-        content = cast(c_char_p(self.content), c_void_p)
-        starts = self.starts.ctypes.data_as(POINTER(c_int64))
-        return CTexts(len(self.starts) - 1, starts, content)
+        starts, content = starts_of(list(map(len, encoded))), b"".join(encoded)
+    return structure("kb_texts", n=len(texts), starts=starts, bytes=as_address(content))
 
 
 class OptionalTexts(NamedTuple):

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from ctypes import (
     POINTER,
+    Structure,
     byref,
     c_char,
     c_char_p,
@@ -56,7 +57,7 @@ from kbforge.files.fragments import (
     stop,
 )
 from kbforge.files.io import MAX_LINE_BYTES, called, lines_of, open_input
-from kbforge.kernel.binding import CPlace, CTexts, ints, kernel_library, workers
+from kbforge.kernel.binding import ints, kernel_library, structure, workers
 
 _BATCH = 1 << 22  # bytes of lines that the kernel gets at a time
 _FIRST = 1 << 18  # of a table, after a doubt
@@ -156,7 +157,7 @@ class ColumnReader:
             break
         else:
             return
-        lines, place, reached = LineBuffer(stream), CPlace(), _END
+        lines, place, reached = LineBuffer(stream), structure("kb_place"), _END
         while reached == _END and (size := lines.fill(_BATCH)):
             self._kernel.kb_columns_parse(self._handle, lines.address, size)
             while (reached := self._take(place)) == _DOUBT:
@@ -178,7 +179,7 @@ class ColumnReader:
 
         Returns how many lines and rows they are.
         """
-        most, before, place = _FIRST, (line, row), CPlace()
+        most, before, place = _FIRST, (line, row), structure("kb_place")
         while size := lines.fill(most):
             self._kernel.kb_columns_text(self._handle, lines.address, size, line, row)
             reached = self._take(place)
@@ -202,7 +203,7 @@ class ColumnReader:
         """
         schema, array = batch.__arrow_c_array__()
         given = (_pointer(schema, b"arrow_schema"), _pointer(array, b"arrow_array"))
-        end, place = batch.num_rows, CPlace()
+        end, place = batch.num_rows, structure("kb_place")
         read = self._kernel.kb_columns_batch(self._handle, *given, begin, end, row)
         if not read:
             return 0
@@ -214,7 +215,7 @@ class ColumnReader:
         n = self._kernel.kb_columns_nulls(self._handle, byref(found := POINTER(c_int64)()))
         return list(map(int, ints(found, n)))
 
-    def _take(self, place: CPlace) -> int:
+    def _take(self, place: Structure) -> int:
         """Take over lines up to a doubt; returns a Reached of columns.hpp."""
         reached: int = self._kernel.kb_columns_take(self._handle, byref(place))
         if reached == _FULL:
@@ -234,7 +235,7 @@ class ColumnReader:
         return FragmentColumns(self._texts(_IDS), statements, *optional)
 
     def _texts(self, which: int, attribute: int = 0) -> Texts:
-        found = CTexts()
+        found = structure("kb_texts")
         self._kernel.kb_columns_texts(self._handle, which, attribute, byref(found))
         starts = ints(found.starts, found.n + 1)
         return Texts(starts, string_at(found.bytes, int(starts[-1])) if found.n else b"")
@@ -291,7 +292,7 @@ class LineBuffer:
         self._end += 1
         return left + 1
 
-    def line(self, place: CPlace) -> bytes:
+    def line(self, place: Structure) -> bytes:
         """The line at a place, without its newline."""
         begin = place.at - self._address
         return self._bytes[begin : begin + place.size].rstrip(b"\r\n")

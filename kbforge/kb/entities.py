@@ -28,10 +28,10 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from ctypes import byref, c_void_p, string_at
+from ctypes import Structure, byref, c_void_p, string_at
 from dataclasses import dataclass, field
 from itertools import filterfalse, pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import orjson
@@ -49,11 +49,17 @@ from kbforge.contracts import (
     Subproblem,
     Subproblems,
 )
-from kbforge.files.columns import EncodedTexts, FragmentColumns, Statements, ids_of, statements_of
+from kbforge.files.columns import (
+    FragmentColumns,
+    Statements,
+    encoded_texts,
+    ids_of,
+    statements_of,
+)
 from kbforge.kb.read import entity_from_json
 from kbforge.kb.spelling import Words, best_of
-from kbforge.kernel import binding
-from kbforge.kernel.binding import address, kernel_library, workers
+from kbforge.kernel.binding import as_address, kernel_library, lent, structure, workers
+from kbforge.kernel.interface import structures
 from kbforge.numerics import end_to_end, members_of
 
 MOST_ALTERNATIVES = 3
@@ -238,27 +244,33 @@ class Assembler:
         self.stated = stated = statements_of(fragments)
         corpus = Corpus.of(stated) if corpus is None else corpus
         self.words = corpus.words
-        texts = [EncodedTexts.of(texts) for texts in stated.texts]
-        packed, *estimates = _packed(subproblems)
+        packed, estimates, estimate = _packed(subproblems)
         groupings = packed.arrays()
         clusters, lengths = groupings[:2]
         self._begins = lengths[clusters]  # members of all clusters before each subproblem
-        called = None if numbers is None else np.array(numbers, np.int64)
-        more = (*estimates, called)
-        place = corpus.places(stated.attributes)
-        ranks = np.array([_naming_rank(name) for name in stated.attributes], np.int32)
-        columns: tuple[NDArray[Any], ...] = stated.starts, stated.attribute, stated.value, place
-        names, ids = EncodedTexts.of(stated.attributes), EncodedTexts.of(ids_of(fragments))
-        bits = np.zeros(0, np.uint8) if corpus.words is None else corpus.words.bits
-        self._held = groupings, more, columns, ranks, texts, names, ids, bits  # the kernel reads
-        said = binding.CSaid(
-            *(*map(address, (*columns, ranks)), _UNNAMING),
-            (binding.CTexts * len(texts))(*(one.told for one in texts)),
-            *(names.told, ids.told),
-            *(address(bits) if len(bits) else None, len(bits)),
+        parts = ("clusters", "lengths", "members", "particles", "weights", "rows", "cells")
+        grouped = structure(
+            "kb_groupings",
+            **dict(zip(parts, groupings, strict=True)),
+            estimates=estimates,
+            estimate=estimate,
+            numbers=None if numbers is None else np.array(numbers, np.int64),
         )
-        grouped = binding.CGroupings(
-            *map(address, groupings), *(None if x is None else address(x) for x in more)
+        self._texts = texts = [*map(encoded_texts, stated.texts)]  # the kernel reads them
+        bits = np.zeros(0, np.uint8) if corpus.words is None else corpus.words.bits
+        said = structure(
+            "kb_said",
+            starts=stated.starts,
+            attribute=stated.attribute,
+            value=stated.value,
+            place=corpus.places(stated.attributes),
+            naming=np.array([_naming_rank(name) for name in stated.attributes], np.int32),
+            unnaming=_UNNAMING,
+            texts=(structures()["kb_texts"] * len(texts))(*texts),
+            names=encoded_texts(stated.attributes),
+            ids=encoded_texts(ids_of(fragments)),
+            words=bits if len(bits) else None,
+            n_words=len(bits),
         )
         least = -1.0 if most_alternatives is None else _LEAST_PROBABILITY
         most = -_MOST_CHARACTERS if most_alternatives is None else most_alternatives
@@ -307,28 +319,27 @@ class EntityColumns:
     """
 
     def __init__(self, of: Assembler, begin: int, end: int) -> None:
-        self._of, self._kernel, found = of, kernel_library(), binding.CEntities()
+        self._of, self._kernel, found = of, kernel_library(), structure("kb_entities")
         grouped, said, most, least = of.told
         self._handle = self._kernel.kb_entities_new(
             *(byref(grouped), byref(said), most, least, begin, end, byref(found))
         )
         weakref.finalize(self, self._kernel.kb_entities_free, self._handle)
-        column = binding.lent
         self.member_start, self._cell_start = (
-            column(p, found.n + 1) for p in (found.member_start, found.cell_start)
+            lent(p, found.n + 1) for p in (found.member_start, found.cell_start)
         )
-        self._value_start = column(found.value_start, found.n_cells + 1)
+        self._value_start = lent(found.value_start, found.n_cells + 1)
         n_values = int(self._value_start[-1])
-        self._holder_start = column(found.holder_start, n_values + 1)
-        self.members = column(found.members, int(self.member_start[-1]))
+        self._holder_start = lent(found.holder_start, n_values + 1)
+        self.members = lent(found.members, int(self.member_start[-1]))
         self._attribute, self._best = (
-            column(p, found.n_cells) for p in (found.attribute, found.best)
+            lent(p, found.n_cells) for p in (found.attribute, found.best)
         )
-        self._value = column(found.value, n_values)
-        self._holder = column(found.holder, int(self._holder_start[-1]))
-        self._undecided = column(found.undecided, found.n_undecided)
-        self._reported = column(found.reported, found.n)
-        self._probability = column(found.probability, found.n_rivals)  # of alternatives
+        self._value = lent(found.value, n_values)
+        self._holder = lent(found.holder, int(self._holder_start[-1]))
+        self._undecided = lent(found.undecided, found.n_undecided)
+        self._reported = lent(found.reported, found.n)
+        self._probability = lent(found.probability, found.n_rivals)  # of alternatives
 
     @property
     def firsts(self) -> NDArray[np.int32]:
@@ -340,26 +351,28 @@ class EntityColumns:
         """Their lines, with calibrated confidence and ids."""
         names = [self._chosen(entity) for entity in self._undecided.tolist()]
         reported = orjson.dumps(self._reported.tolist())
-        texts = [EncodedTexts.of(ids), EncodedTexts.of(names), self._more()]
-        also = binding.CStatedEntities(
-            *(one.told for one in texts),
-            reported if sure is None else orjson.dumps(sure),
-            None if sure is None else reported,
-            orjson.dumps(self._probability.tolist()),
+        also = structure(
+            "kb_stated_entities",
+            ids=encoded_texts(ids),
+            names=encoded_texts(names),
+            more=self._more(),
+            confidence=as_address(reported if sure is None else orjson.dumps(sure)),
+            reported=None if sure is None else as_address(reported),
+            rivals=as_address(orjson.dumps(self._probability.tolist())),
         )
         lines = c_void_p()
         size = self._kernel.kb_entities_lines(self._handle, byref(also), byref(lines))
         return string_at(lines, size) if size else b""
 
-    def _more(self) -> EncodedTexts:
+    def _more(self) -> Structure:
         """Their vectors, as more of their JSON."""
         if not self._of.has_vectors:
-            return EncodedTexts.of([""] * (len(self.member_start) - 1))
+            return encoded_texts([""] * (len(self.member_start) - 1))
         out = []
         for a, b in pairwise(self.member_start.tolist()):
             vector = mean_vector(_some(self._of.fragments, self.members[a:b].astype(np.int64)))
             out.append("" if vector is None else f',"vector":{orjson.dumps(vector).decode()}')
-        return EncodedTexts.of(out)
+        return encoded_texts(out)
 
     def _chosen(self, entity: int) -> str:
         """The name of an entity, whose best values are chosen."""

@@ -45,7 +45,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.files.columns import EncodedTexts, Statements
+from kbforge.files.columns import Statements, encoded_texts
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.numerics import starts_of
 
@@ -98,10 +98,10 @@ class Words:
 
 def _places_of(texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """How many places each text has, and the places; the kernel reads texts in ASCII."""
-    told = EncodedTexts.of(texts)
+    told = encoded_texts(texts)
     sizes = np.empty(len(texts), np.int32)
-    places = np.empty((len(told.content) + len(texts)) // 2 + 1, np.int32)
-    count = kernel_library().kb_words_places(byref(told.told), address(sizes), address(places))
+    places = np.empty((told.starts[told.n] + told.n) // 2 + 1, np.int32)
+    count = kernel_library().kb_words_places(byref(told), address(sizes), address(places))
     others = np.flatnonzero(sizes < 0)
     found = [_places(texts[number]) for number in others.tolist()]
     at = np.repeat(starts_of(np.maximum(sizes, 0))[others], list(map(len, found)))

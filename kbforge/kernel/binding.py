@@ -1,7 +1,5 @@
 """Finds, checks and loads the compiled kernel on first use.
 
-The ctypes signatures of its functions match `src/api.hpp`, line by line.
-
 *Live clusters* are in the kernel, and Python asks for them (`KernelClusters`, see
 `kbforge.contracts.likelihood`). A likelihood whose live clusters these are is scored by the kernel
 wherever it is scored: the step takes the table itself, everything else asks it by slot.
@@ -23,14 +21,13 @@ from ctypes import (
     c_double,
     c_int32,
     c_int64,
-    c_uint8,
     c_void_p,
     cast,
 )
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +35,8 @@ from numpy.typing import NDArray
 from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState, LiveClusters
 from kbforge.errors import KBForgeError, LikelihoodError, UsageError, quoted
 from kbforge.kernel.build import AGAIN, HERE, LIBRARY, about_library
+from kbforge.kernel.interface import Prototype as Prototype
+from kbforge.kernel.interface import read_prototypes, structures
 from kbforge.numerics import capacity_for, grown, starts_of
 
 FOLDER = "KBFORGE_KERNEL_FOLDER"
@@ -48,382 +47,29 @@ _MOST_WORKERS = 8
 _LARGEST_WORKERS = 256
 _FEW = 256
 """Fewer numbers than this are copied faster as a list than as an array."""
-_INTS, _DOUBLES = POINTER(c_int64), POINTER(c_double)
-FACTORS = CFUNCTYPE(None, c_int32, c_int64, c_int64, _DOUBLES)
+FACTORS = CFUNCTYPE(None, c_int32, c_int64, c_int64, POINTER(c_double))
 """Factors of a row: its number, the first count, the number of counts, the target."""
 DRAW = CFUNCTYPE(c_int64, c_int64, *3 * (c_void_p,))
 """Resamples log weights: their number, the weights, targets of kept places and weights."""
 SAMPLE = CFUNCTYPE(c_int64, c_int64, c_void_p, c_int64, c_void_p)
 """Draws with replacement: number of log weights, the weights, number of draws, target."""
-
-
-class Done(Structure):
-    """kb_done: the results of adding fragments."""
-
-    _fields_ = (
-        ("taken", c_int64),
-        ("outcome", c_int32),
-        ("evaluations", c_int64),
-        ("subproblems", c_int64),
-        ("log10_effective", c_double),
-        ("parents", _INTS),
-        ("children", _INTS),
-        ("dropped", _INTS),
-        ("n_children", c_int64),
-        ("n_dropped", c_int64),
-        ("before", _INTS),
-        ("after", _INTS),
-        ("before_start", _INTS),
-        ("after_start", _INTS),
-        ("subproblems_after", _INTS),
-        ("evaluations_after", _INTS),
-        ("log10_after", _DOUBLES),
-    )
-
-
-class CApart(Structure):
-    """kb_apart: what keeps fragments apart."""
-
-    _fields_ = (
-        ("component", c_void_p),
-        ("value_start", c_void_p),
-        ("values", c_void_p),
-        ("components", c_int64),
-        ("apart_start", c_void_p),
-        ("apart", c_void_p),
-    )
-
-
-class CPages(Structure):
-    """kb_pages: some subproblems, one after another."""
-
-    _fields_ = (
-        ("clusters", _INTS),
-        ("particles", _INTS),
-        ("slots", _INTS),
-        ("lengths", _INTS),
-        ("members", _INTS),
-        ("rows", _INTS),
-        ("cells", _INTS),
-        ("scores", _DOUBLES),
-        ("weights", _DOUBLES),
-        ("n_slots", c_int64),
-        ("n_members", c_int64),
-        ("n_rows", c_int64),
-        ("n_cells", c_int64),
-    )
-
-
-class CTotals(Structure):
-    """kb_totals: what a run knows besides its subproblems."""
-
-    _fields_ = (
-        ("fragments", c_int64),
-        ("slots", c_int64),
-        ("subproblems", c_int64),
-        ("evaluations", c_int64),
-        ("n_free", c_int64),
-        ("free", _INTS),
-        ("log10_effective", c_double),
-    )
-
-
-class CKeyFamilies(Structure):
-    """kb_led: the families of index keys."""
-
-    _fields_ = (
-        ("n_keys", c_int64),
-        ("n_families", c_int64),
-        ("keys", _INTS),
-        ("counts", _INTS),
-        ("families", _INTS),
-        ("closed", POINTER(c_uint8)),
-    )
-
-
-class Rival(Structure):
-    """kb_rival: other clusters that a fragment could belong to."""
-
-    _fields_ = (("slots", _INTS), ("weights", _DOUBLES), ("alone", c_double))
-
-
-class CPlace(Structure):
-    """kb_place: a place among the lines of a file."""
-
-    _fields_ = (
-        *(("lines", c_int64), ("blank", c_int64), ("at", c_void_p), ("size", c_int64)),
-        ("rows", c_int64),
-    )
-
-
-class CTexts(Structure):
-    """kb_texts: texts, one after another."""
-
-    _fields_ = (("n", c_int64), ("starts", _INTS), ("bytes", c_void_p))
-
-
-class CGroupings(Structure):
-    """kb_groupings: subproblems as arrays."""
-
-    _fields_ = tuple(
-        (name, c_void_p)
-        for name in (
-            *("clusters", "lengths", "members", "particles", "weights", "rows", "cells"),
-            *("estimates", "estimate", "numbers"),
-        )
-    )
-
-
-class CSaid(Structure):
-    """kb_said: what fragments state."""
-
-    _fields_ = (
-        *((name, c_void_p) for name in ("starts", "attribute", "value", "place", "naming")),
-        ("unnaming", c_int32),
-        ("texts", POINTER(CTexts)),
-        ("names", CTexts),
-        ("ids", CTexts),
-        *(("words", c_void_p), ("n_words", c_int64)),
-    )
-
-
-class CEntities(Structure):
-    """kb_entities: what entities state, and how probable they are."""
-
-    _fields_ = (
-        *((name, c_int64) for name in ("n", "n_cells", "n_rivals", "n_undecided")),
-        *((name, _INTS) for name in ("member_start", "cell_start", "value_start", "holder_start")),
-        *((name, POINTER(c_int32)) for name in ("members", "attribute", "value", "holder", "best")),
-        ("undecided", _INTS),
-        *((name, _DOUBLES) for name in ("reported", "probability")),
-    )
-
-
-_ENTITIES = POINTER(CEntities)
-
-
-class CStatedEntities(Structure):
-    """kb_stated_entities: what lines of entities have besides."""
-
-    _fields_ = (
-        *((name, CTexts) for name in ("ids", "names", "more")),
-        *((name, c_char_p) for name in ("confidence", "reported", "rivals")),
-    )
-
-
 VERSION = 24
 """Version of the interface; a library of a different version is not used."""
 
-Prototype: TypeAlias = tuple[Any, tuple[Any, ...]]
-"""The result and argument types of a function, as ctypes types."""
 
-_PROTOTYPES: dict[str, Prototype] = {
-    "kb_version": (c_int32, ()),
-    "kb_functions": (None, (c_int64, c_void_p, c_void_p)),
-    "kb_run_new": (
-        c_void_p,
-        (c_int32, c_double, c_int32, c_int32, c_double, DRAW, SAMPLE, *4 * (c_int32,)),
-    ),
-    "kb_run_free": (None, (c_void_p,)),
-    "kb_run_largest": (c_int64, (c_void_p,)),
-    "kb_run_sizes": (None, (c_void_p, c_int64, c_void_p, c_void_p)),
-    "kb_bind": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
-    "kb_tag": (None, (c_void_p, c_int64, *4 * (c_void_p,))),
-    "kb_tag_clusters": (None, (c_void_p,)),
-    "kb_look_up": (c_int64, (c_void_p, c_int64, c_void_p, c_int64, POINTER(_INTS))),
-    "kb_open_keys": (c_int64, (c_void_p, POINTER(_INTS))),
-    "kb_propose": (c_int64, (c_void_p, c_void_p, c_int64, POINTER(_INTS), POINTER(c_int64))),
-    "kb_take_in": (
-        None,
-        (*3 * (c_void_p,), c_double, c_int32, c_int64, POINTER(Done)),
-    ),
-    "kb_owners": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
-    "kb_members": (None, (c_void_p, c_int64, c_void_p, POINTER(CPages))),
-    "kb_log_predictive": (c_int32, (*4 * (c_void_p,), c_int64, *2 * (c_void_p,))),
-    "kb_extend": (None, (*4 * (c_void_p,), c_int64, *2 * (c_void_p,), c_int32)),
-    "kb_hold_each": (None, (c_void_p, *2 * (c_int64,), *3 * (c_void_p,))),
-    "kb_log_marginals": (None, (c_void_p, c_int64, c_void_p)),
-    "kb_merge_ratios": (None, (c_void_p, c_int64, c_int64, *2 * (c_void_p,))),
-    "kb_merge": (None, (c_void_p, c_int64, c_int64)),
-    "kb_add": (
-        None,
-        (c_void_p, c_void_p, c_int64, *5 * (c_void_p,), POINTER(Done)),
-    ),
-    "kb_names": (c_int64, (c_void_p, POINTER(_INTS))),
-    "kb_export_pages": (None, (c_void_p, c_int64, c_void_p, POINTER(CPages))),
-    "kb_export_totals": (None, (c_void_p, POINTER(CTotals))),
-    "kb_export_heaviest": (c_int32, (c_void_p, c_int64, POINTER(CPages))),
-    "kb_export_led": (None, (c_void_p, POINTER(CKeyFamilies))),
-    "kb_changed_led": (None, (c_void_p, POINTER(CKeyFamilies))),
-    "kb_led_of": (None, (c_void_p, c_int64, c_void_p, POINTER(CKeyFamilies))),
-    "kb_put_led": (None, (c_void_p, c_int64, *4 * (c_void_p,), c_int32)),
-    "kb_resume": (None, (c_void_p, POINTER(CTotals), c_int32)),
-    "kb_count": (None, (c_void_p, c_int64)),
-    "kb_hold": (None, (c_void_p, c_int64, c_void_p, POINTER(CPages))),
-    "kb_drop": (None, (c_void_p, c_int64, c_void_p)),
-    "kb_replay": (
-        None,
-        (*2 * (c_void_p,), c_int64, *3 * (c_void_p,), c_int64, *5 * (c_void_p,)),
-    ),
-    "kb_release": (None, (c_void_p, c_int64, c_void_p)),
-    "kb_absent": (None, (c_void_p, c_int64, c_void_p)),
-    "kb_homes": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
-    "kb_own_slot": (c_int64, (c_void_p, c_int64)),
-    "kb_elsewhere": (c_int64, (c_void_p, c_void_p, c_int64, c_int32, POINTER(_INTS))),
-    "kb_rivals": (
-        c_int64,
-        (*2 * (c_void_p,), c_int64, c_int32, *5 * (c_void_p,), POINTER(Rival)),
-    ),
-    "kb_rounds_new": (
-        c_void_p,
-        (c_void_p, c_int64, *4 * (c_void_p,), c_int64, c_void_p, *2 * (c_double,), c_int64),
-    ),
-    "kb_rounds_free": (None, (c_void_p,)),
-    "kb_rounds_units": (c_int64, (c_void_p, c_void_p)),
-    "kb_rounds_written": (None, 4 * (c_void_p,)),
-    "kb_rounds_resume": (c_int32, (c_void_p, *4 * (c_int64, c_void_p))),
-    "kb_written_ratios": (
-        c_int32,
-        (c_void_p, c_int64, *2 * (c_void_p,), c_int64, *3 * (c_void_p,)),
-    ),
-    "kb_rounds_keys": (None, (c_void_p, *2 * (c_int64,), *2 * (c_void_p,), *2 * (c_int32,))),
-    "kb_rounds_connect": (c_int64, (c_void_p, c_int64, *3 * (c_int32,))),
-    "kb_rounds_above": (None, (c_void_p, c_double)),
-    "kb_rounds_merge": (c_int64, (c_void_p, c_void_p)),
-    "kb_sharing": (c_int64, (c_int64, *2 * (c_void_p,), c_int64, *2 * (c_void_p,))),
-    "kb_rounds_labels": (None, 2 * (c_void_p,)),
-    "kb_local_new": (
-        c_void_p,
-        (c_void_p, c_int32, c_double, c_double, c_int64, c_void_p, POINTER(CPages), c_void_p),
-    ),
-    "kb_local_free": (None, (c_void_p,)),
-    "kb_keys_new": (c_void_p, (c_int64,)),
-    "kb_keys_free": (None, (c_void_p,)),
-    "kb_keys_values": (None, (c_void_p, c_int64, *4 * (c_void_p,))),
-    "kb_keys_of": (
-        c_int64,
-        (c_void_p, c_int64, *4 * (c_void_p,), c_int64, POINTER(_INTS), POINTER(_INTS)),
-    ),
-    "kb_keys_holders": (
-        c_int64,
-        (
-            *(c_void_p, c_int64, *2 * (c_void_p,), c_int64, c_void_p),
-            *(c_int64, c_int64, POINTER(_INTS), POINTER(_INTS)),
-        ),
-    ),
-    "kb_digests": (None, (c_int64, *3 * (c_void_p,))),
-    "kb_text_features": (
-        c_int64,
-        (c_int64, *2 * (c_void_p,), c_int64, *3 * (c_void_p,), c_int64, *3 * (c_void_p,)),
-    ),
-    "kb_numbered": (c_int64, (c_int64, *3 * (c_void_p,))),
-    "kb_spelled": (
-        None,
-        (c_int64, *2 * (c_void_p,), c_int64, *2 * (c_void_p,), *3 * (c_double,), c_void_p),
-    ),
-    "kb_first_rows": (None, (c_int64, *3 * (c_void_p,))),
-    "kb_columns_new": (c_void_p, (c_int32, c_int64, c_void_p, c_int64)),
-    "kb_columns_free": (None, (c_void_p,)),
-    "kb_columns_parse": (None, (*2 * (c_void_p,), c_int64)),
-    "kb_columns_take": (c_int32, (c_void_p, POINTER(CPlace))),
-    "kb_columns_plan": (None, 4 * (c_void_p,)),
-    "kb_columns_text": (None, (*2 * (c_void_p,), *3 * (c_int64,))),
-    "kb_columns_batch": (c_int32, (*3 * (c_void_p,), *3 * (c_int64,))),
-    "kb_columns_nulls": (c_int64, (c_void_p, POINTER(_INTS))),
-    "kb_columns_put": (c_int32, (c_void_p, c_char_p, c_int64, c_char_p, c_int64)),
-    "kb_columns_texts": (None, (c_void_p, c_int32, c_int64, POINTER(CTexts))),
-    "kb_columns_numbers": (c_int64, (c_void_p, c_int32, POINTER(POINTER(c_int32)))),
-    "kb_columns_starts": (c_int64, (c_void_p, POINTER(_INTS))),
-    "kb_entities_new": (
-        c_void_p,
-        (
-            *map(POINTER, (CGroupings, CSaid)),
-            c_int64,
-            c_double,
-            c_int64,
-            c_int64,
-            POINTER(CEntities),
-        ),
-    ),
-    "kb_entities_free": (None, (c_void_p,)),
-    "kb_entities_lines": (c_int64, (c_void_p, POINTER(CStatedEntities), POINTER(c_void_p))),
-    "kb_attributes_new": (c_void_p, ()),
-    "kb_table_free": (None, (c_void_p,)),
-    "kb_attributes_begin": (
-        None,
-        (c_void_p, *2 * (c_double,), c_int64, c_void_p, c_int32, *2 * (c_int64,), c_void_p),
-    ),
-    "kb_attributes_titles": (
-        None,
-        (*2 * (c_void_p, c_int64), *2 * (c_void_p,), c_int64, c_void_p),
-    ),
-    "kb_attributes_values": (c_int32, (c_void_p, c_int32, c_int64, c_int64, *8 * (c_void_p,))),
-    "kb_attributes_draw": (c_double, (c_void_p, c_int32, c_int32, c_int32)),
-    "kb_attributes_evidence": (c_double, (c_void_p, c_int32, c_int32, c_int32)),
-    "kb_counts_new": (c_void_p, (FACTORS,)),
-    "kb_counts_rows": (c_int32, (c_void_p, c_int64, c_int64, c_int64, c_void_p)),
-    "kb_pairs_new": (c_void_p, (c_int64, *7 * (c_void_p,), c_int64, c_double)),
-    "kb_pairs_rows": (c_int32, (c_void_p, c_int64, c_int64, *3 * (c_void_p,))),
-    "kb_words_count": (None, (c_int64, *7 * (c_void_p,))),
-    "kb_words_places": (c_int64, (POINTER(CTexts), c_void_p, c_void_p)),
-    "kb_names_parts": (c_int64, (c_int64, *5 * (c_void_p,))),
-    "kb_names_nearest": (None, (c_int64, *5 * (c_void_p,), *3 * (c_int64,), c_int32, c_void_p)),
-    "kb_names_products": (None, (c_int64, *4 * (c_void_p,), c_int64, *4 * (c_void_p,))),
-    "kb_trees_new": (
-        c_void_p,
-        (*2 * (c_int64,), *5 * (c_void_p,), c_int64, c_void_p, c_int64, c_void_p, c_double),
-    ),
-    "kb_trees_free": (None, (c_void_p,)),
-    "kb_trees_sums": (None, (c_void_p, c_int64, c_void_p, c_int32, c_void_p)),
-    "kb_known_new": (c_void_p, (*3 * (c_int64, *2 * (c_void_p,)), *2 * (c_void_p,))),
-    "kb_rows_new": (c_void_p, (*2 * (c_void_p,),)),
-    "kb_rows_free": (None, (c_void_p,)),
-    "kb_rows_describe": (
-        None,
-        (*3 * (c_void_p,), c_int64, c_void_p, c_int64, c_int32, c_void_p),
-    ),
-    "kb_rows_odds": (
-        None,
-        (*4 * (c_void_p,), c_int64, c_void_p, c_double, c_int32, c_void_p),
-    ),
-    "kb_rows_evidence": (None, (*3 * (c_void_p,), c_int64, *2 * (c_void_p,))),
-    "kb_column_bins": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
-    "kb_table_odds": (None, (c_void_p, c_int64, c_void_p, c_int32, c_void_p)),
-    "kb_tops_of_pairs": (None, (c_int64, *3 * (c_void_p,))),
-    "kb_bags_cosines": (None, (c_void_p, c_int64, *2 * (c_void_p,))),
-    "kb_bags_tidy": (None, (c_int64, *2 * (c_void_p,))),
-    "kb_bags_sums": (None, (c_int64, *5 * (c_void_p,))),
-    "kb_links_back": (None, (c_int64, *5 * (c_void_p,))),
-    "kb_links_leading": (None, (c_int64, *6 * (c_void_p,), *2 * (c_int64,), c_void_p)),
-    "kb_near_new": (
-        c_void_p,
-        (c_int64, c_void_p, c_int64, c_double, c_void_p, c_int64),
-    ),
-    "kb_near_free": (None, (c_void_p,)),
-    "kb_near_rows": (
-        None,
-        (
-            *(*2 * (c_void_p,), c_int64, *3 * (c_void_p,), c_int32, c_int32, c_int64, c_double),
-            *(c_int32, *2 * (c_void_p,)),
-        ),
-    ),
-    "kb_candidates_new": (c_void_p, (c_int64,)),
-    "kb_candidates_free": (None, (c_void_p,)),
-    "kb_candidates_near": (None, (c_void_p, *2 * (c_int64,), *2 * (c_void_p,))),
-    "kb_candidates_equal": (
-        None,
-        (c_void_p, c_int64, *2 * (c_void_p,), c_int64, *2 * (c_void_p,), c_int64),
-    ),
-    "kb_candidates_count": (c_int64, (*3 * (c_void_p,), c_int32)),
-    "kb_candidates_pairs": (None, (c_void_p, c_int32, c_void_p)),
-    "kb_gaussian_new": (c_void_p, ()),
-    "kb_gaussian_begin": (None, (c_void_p, c_int64, c_int64, *5 * (c_void_p,))),
-    "kb_gaussian_sizes": (None, (c_void_p, c_int64, c_void_p)),
-    "kb_gaussian_points": (c_int32, (c_void_p, c_int64, c_int64, c_void_p)),
-}
+def structure(name: str, **fields: Any) -> Structure:
+    """A structure of `api.hpp`, which keeps the arrays that its fields lead to."""
+    made = structures()[name]()
+    for field, value in fields.items():
+        if isinstance(value, np.ndarray):
+            assert value.flags.c_contiguous
+            value = value.ctypes.data_as(POINTER(np.ctypeslib.as_ctypes_type(value.dtype)))
+        setattr(made, field, value)
+    made.owner = fields
+    return made
 
 
-def declare(library: CDLL, prototypes: Mapping[str, Prototype] = _PROTOTYPES) -> None:
+def declare(library: CDLL, prototypes: Mapping[str, Prototype]) -> None:
     """Set the types of the functions; AttributeError if the library lacks one."""
     for name, (result, arguments) in prototypes.items():
         function = getattr(library, name)
@@ -460,6 +106,11 @@ def address(array: NDArray[Any]) -> int:
     """The address of an array's contiguous numbers."""
     assert array.flags.c_contiguous
     return array.ctypes.data
+
+
+def as_address(content: bytes) -> c_void_p:
+    """Where bytes lie, for a structure."""
+    return cast(c_char_p(content), c_void_p)
 
 
 def kernel_library() -> CDLL:
@@ -519,7 +170,7 @@ def _loaded(folder: Path) -> tuple[CDLL | None, str]:
     other = "no kernel: it belongs to a different version; install KBForge again"
     try:
         library = CDLL(str(folder / LIBRARY))
-        declare(library)
+        declare(library, read_prototypes())
     except OSError as error:
         return None, f"no kernel: the library cannot be loaded ({error}); {AGAIN}"
     except AttributeError:

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from kbforge.kernel import binding, build
+from kbforge.kernel.interface import read_prototypes
 from tests.registry.distributions import kbforge
 
 ROOT = Path(__file__).parents[2]
@@ -240,7 +241,7 @@ def test_a_damaged_library_is_none(tmp_path: Path, content: bytes) -> None:
 
 def other_functions() -> str:
     """All functions of the interface, of a later version."""
-    names = "".join(f"void {name}() {{}} " for name in binding._PROTOTYPES if name != "kb_version")
+    names = "".join(f"void {name}() {{}} " for name in read_prototypes() if name != "kb_version")
     return f'extern "C" {{ int kb_version() {{ return {binding.VERSION + 1}; }} {names}}}'
 
 
