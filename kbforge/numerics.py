@@ -10,7 +10,7 @@ So the kernel and Python compute the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -77,6 +77,50 @@ def log_sum_exp(values: FloatArray) -> float:
     if largest == -np.inf:
         return -np.inf
     return largest + float(np.log(np.exp(values - largest).sum()))
+
+
+_XTOL, _RTOL, _MOST_STEPS = 2e-12, 4 * np.finfo(np.float64).eps, 100
+
+
+def root_of(
+    function: Callable[[float], float], low: float, high: float, tolerance: float = _XTOL
+) -> float:
+    """A root between two places with values of different signs, by Brent's method (1973).
+
+    Every bit is that of `scipy.optimize.brentq`, whose import takes as long as a small file.
+    """
+    before, here, across = low, high, low  # the last two places, and one with the other sign
+    f_before, f_here = function(before), function(here)
+    f_across, last, step = f_before, 0.0, 0.0
+    if f_before == 0:
+        return before
+    for _ in range(_MOST_STEPS):
+        if f_before != 0 != f_here and (f_before < 0) != (f_here < 0):
+            across, f_across = before, f_before
+            last = step = here - before
+        if abs(f_across) < abs(f_here):
+            before, here, across = here, across, here
+            f_before, f_here, f_across = f_here, f_across, f_here
+        least, half = (tolerance + _RTOL * abs(here)) / 2, (across - here) / 2
+        if f_here == 0 or abs(half) < least:
+            break
+        tried = math.inf
+        if abs(last) > least and abs(f_here) < abs(f_before):
+            if before == across:
+                tried = -f_here * (here - before) / (f_here - f_before)
+            else:
+                a = (f_before - f_here) / (before - here)
+                b = (f_across - f_here) / (across - here)
+                below = b * a * (f_across - f_before)
+                tried = -f_here * (f_across * b - f_before * a) / below if below else math.inf
+        if 2 * abs(tried) < min(abs(last), 3 * abs(half) - least):
+            last, step = step, tried
+        else:
+            last = step = half
+        before, f_before = here, f_here
+        here += step if abs(step) > least else math.copysign(least, half)
+        f_here = function(here)
+    return here
 
 
 def capacity_for(needed: int, current: int) -> int:

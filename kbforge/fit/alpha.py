@@ -55,7 +55,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import orjson
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from kbforge.clustering.scoring import ScoreCache
@@ -71,6 +70,7 @@ from kbforge.fit.confidence import (
     parse_confidence,
 )
 from kbforge.indexes.selective import Selective
+from kbforge.numerics import root_of
 from kbforge.version import __version__
 
 CALIBRATION_FILE = "calibration.toml"
@@ -296,4 +296,4 @@ def _where_expected(odds: FloatArray, opened: float) -> float:
         return low + _BEYOND
     if excess(high) <= 0:
         return high - _BEYOND
-    return float(brentq(excess, low, high))
+    return root_of(excess, low, high)

@@ -171,10 +171,31 @@ def fit(claims: Claims) -> MonotoneMap:
 
 
 def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """The non-decreasing sequence nearest to `values` in weighted least squares, same shape."""
-    from scipy.optimize import isotonic_regression  # .2 s to import, and few maps are fitted
+    """The non-decreasing sequence nearest to `values` in weighted least squares, same shape.
 
-    return np.asarray(isotonic_regression(values, weights=weights).x, np.float64)
+    It pools adjacent violators (Busing 2022) with the bits of `scipy.optimize.isotonic_regression`,
+    whose import takes .2 s.
+    """
+    x, w = values.tolist(), weights.tolist()
+    pools: list[tuple[float, float, int]] = []  # the mean, the weight and the end of each
+    end = 0
+    while end < len(x):
+        mean, weight = x[end], w[end]
+        end += 1
+        if pools and pools[-1][0] >= mean:
+            before, of_before, _ = pools.pop()
+            total, weight = of_before * before + weight * mean, weight + of_before
+            mean = total / weight
+            while end < len(x) and mean >= x[end]:
+                total, weight = total + w[end] * x[end], weight + w[end]
+                mean, end = total / weight, end + 1
+            while pools and pools[-1][0] >= mean:
+                before, of_before, _ = pools.pop()
+                total, weight = total + of_before * before, weight + of_before
+                mean = total / weight
+        pools.append((mean, weight, end))
+    means, ends = [mean for mean, *_ in pools], [end for *_, end in pools]
+    return np.repeat(np.array(means, np.float64), np.diff(ends, prepend=0))
 
 
 def _fit_band(claims: Claims, largest: float, prior: FloatArray, strength: float) -> Band:

@@ -46,7 +46,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import log_expit, logsumexp
 
 from kbforge.contracts import (
@@ -65,6 +64,7 @@ from kbforge.contracts import (
     Search,
 )
 from kbforge.errors import LikelihoodError, quoted
+from kbforge.numerics import root_of
 from kbforge_plugins.calibrators import gold_clusters, labelled_only
 
 _BATCH = 2_048  # sets that a black box scores in one call
@@ -334,7 +334,7 @@ def _maximum(alone: FloatArray, kept: FloatArray, search: Search) -> tuple[float
         return search.low, "low"
     if slope_sign(search.high) >= 0:
         return search.high, "high"
-    return float(brentq(slope_sign, search.low, search.high, xtol=_TOLERANCE)), ""
+    return root_of(slope_sign, search.low, search.high, _TOLERANCE), ""
 
 
 def _check(labelled: Sequence[Fragment], terms: Terms) -> None:

@@ -54,6 +54,7 @@ from kbforge.contracts import (
 from kbforge.contracts.fragment import Fragment
 from kbforge.files.columns import ids_of
 from kbforge.indexes.selective import neighbourhoods
+from kbforge.numerics import root_of
 from kbforge.texts import digests_of
 from kbforge.texts.kinds import Kind, idle_attributes, kinds_of
 from kbforge.texts.statements import StatedValues
@@ -509,8 +510,6 @@ def discounted(
 
 def concentration_for(fragments: int, entities: float) -> float:
     """The alpha under which this many fragments are expected to form this many entities."""
-    from scipy.optimize import brentq  # .2 s to import, which a kept model does not need
-
     low, high = -10.0, 30.0
     target = min(max(entities, 1.0 + 1e-9), fragments * (1 - 1e-9))
 
@@ -521,4 +520,4 @@ def concentration_for(fragments: int, entities: float) -> float:
         return float(np.exp(low))
     if excess(high) <= 0:
         return float(np.exp(high))
-    return float(np.exp(brentq(excess, low, high)))
+    return float(np.exp(root_of(excess, low, high)))
