@@ -21,7 +21,6 @@ from kbforge.clustering.scoring import without_model
 from kbforge.contracts import (
     CandidateIndex,
     Checkpoint,
-    Cluster,
     FloatArray,
     Fragment,
     Interrupted,
@@ -29,7 +28,6 @@ from kbforge.contracts import (
     Likelihood,
     Revision,
     Session,
-    SubproblemChanges,
     SubproblemData,
 )
 from kbforge.errors import LikelihoodError, counted, quoted
@@ -146,9 +144,8 @@ class RefittedModels:
         """
         made = self.prepared
         fresh = made.clusterer.open(made.spec, np.random.default_rng(self.seed))
-        weighed, known = _weighed(store, made, fresh, on_step), store.fact(KNOWN)
-        writing = StoreWriter(store.database, weighed, run, known)
-        writing.followed()
+        writing = StoreWriter(store.database, None, run, store.fact(KNOWN))
+        writing.replaced(_weighed(store, made, fresh, on_step))
 
         def replace_learned(rows: sqlite3.Connection) -> None:
             rows.execute("DELETE FROM kept")
@@ -188,29 +185,10 @@ def learn(store: Store) -> RefittedModels:
     return RefittedModels(prepared, choices.seed, facts, kept)
 
 
-@dataclass(frozen=True, slots=True)
-class ReweighedSession:
-    """All pages of a session under new models, and all changes to write."""
-
-    pages: Mapping[int, SubproblemData]
-    of_all: Checkpoint
-
-    def touched(self) -> SubproblemChanges:
-        return SubproblemChanges(tuple(self.pages), ())
-
-    def clusters(self, name: int) -> Sequence[Cluster]:
-        page = self.pages[name]
-        clusters = list(page.clusters().values())
-        return [clusters[cell] for cell in page.cells[: page.rows[0]].tolist()]
-
-    def checkpoint(self) -> Checkpoint:
-        return self.of_all
-
-
 def _weighed(
     store: Store, prepared: PreparedRun, fresh: Session, on_step: OnWeighed | None
-) -> ReweighedSession:
-    """The pages of a store under new models; a fresh session with them has their settings."""
+) -> Checkpoint:
+    """All pages of a store under new models; a fresh session with them has their settings."""
     totals = store.pages.totals
     spec = without_model(prepared.spec)
     prior = DirichletProcess.of(spec)
@@ -237,7 +215,7 @@ def _weighed(
         for key, found in families.items()
         if spec.index is not None
     }
-    return ReweighedSession(pages, Checkpoint(now, tuple(pages.values()), (), postings))
+    return Checkpoint(now, tuple(pages.values()), (), postings)
 
 
 def reweighed(

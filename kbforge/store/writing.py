@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
 
 import numpy as np
 import orjson
@@ -31,6 +30,7 @@ from kbforge.contracts import (
     DecisionRecord,
     Fragment,
     Run,
+    Session,
     Snapshot,
     SubproblemChanges,
     SubproblemData,
@@ -123,29 +123,16 @@ def write_run(database: sqlite3.Connection, run: Run) -> None:
     insert_rows(database, "run", [row], "OR REPLACE")
 
 
-class WritableSession(Protocol):
-    """The part of a session that the writer needs; see `kbforge.contracts.Session`."""
-
-    def touched(self) -> SubproblemChanges:
-        """The subproblems changed since the last call."""
-        ...
-
-    def clusters(self, name: int) -> Sequence[Cluster]:
-        """The point estimate of a subproblem."""
-        ...
-
-    def checkpoint(self) -> Checkpoint:
-        """The changes since the last checkpoint."""
-        ...
-
-
 class StoreWriter:
-    """Writes a session, opened on the store's pages or fresh for an empty store."""
+    """Writes a session, opened on the store's pages or fresh for an empty store.
+
+    What is `filled` or `replaced` needs none.
+    """
 
     def __init__(
         self,
         database: Database,
-        session: WritableSession,
+        session: Session | None,
         run: ActiveRun,
         known: Sequence[tuple[int, int]] | None = None,
     ) -> None:
@@ -154,6 +141,7 @@ class StoreWriter:
         self._known = None if known is None else [list(ends) for ends in known]
         self._also: list[Callable[[sqlite3.Connection], object]] = []
         self.begun: Snapshot | None = None
+        self._checkpoint: Checkpoint | None = None  # in place of the session's
         self._new: dict[int, tuple[Fragment, int]] = {}
         self._removed: dict[int, str] = {}
         connection = database.connection
@@ -202,8 +190,12 @@ class StoreWriter:
         none and is to be opened again."""
         self.begun = begun
         self._new = {number: (x, number) for number, x in enumerate(begun.fragments)}
-        clusters = {page.name: page.heaviest() for page in begun.pages}
-        self._entities.follow(clusters, ())
+        self.replaced(Checkpoint(begun.totals, begun.pages, (), begun.postings))
+
+    def replaced(self, checkpoint: Checkpoint) -> None:
+        """Record other pages of all subproblems, in place of the session's changes."""
+        self._checkpoint = checkpoint
+        self._entities.follow({page.name: page.heaviest() for page in checkpoint.pages}, ())
 
     def removed(self, fragments: Mapping[int, str]) -> None:
         """Record that the session lost fragments, by number with their ids, and nothing else has
@@ -217,6 +209,7 @@ class StoreWriter:
 
     def followed(self, removed: Collection[int] = (), new: int | None = None) -> SubproblemChanges:
         """Update the entities that the last step changed, which removed or added fragments."""
+        assert self._session is not None
         touched = self._session.touched()
         clusters = {name: self._session.clusters(name) for name in touched.changed}
         self._entities.follow(clusters, touched.gone, removed, new)
@@ -239,10 +232,9 @@ class StoreWriter:
         saved under the decision that caused the steps, so undoing it restores them. `facts` are
         global, as JSON. Raises OutputError as `Database.transaction`, and the store is unchanged.
         """
-        if self.begun is None:
+        if (checkpoint := self._checkpoint) is None:
+            assert self._session is not None
             checkpoint = self._session.checkpoint()
-        else:
-            checkpoint = Checkpoint(self.begun.totals, self.begun.pages, (), self.begun.postings)
         undoable = None if decided is None else decided.number
 
         def all_of_it(database: sqlite3.Connection) -> None:
