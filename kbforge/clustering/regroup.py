@@ -183,27 +183,16 @@ class ImpossibleError(LikelihoodError):
 
 
 class Replacement(NamedTuple):
-    """The planned changes, valid for the session as it was when they were planned.
+    """The planned changes, valid for the session as it was when they were planned."""
 
-    Attributes:
-        gone: names of the subproblems to drop.
-        pages: their replacements.
-        new: the new clusters, by slot.
-        dropped: slots of the clusters, old and new, that no particle holds any more.
-        released: the slots among them that the table holds.
-        led: the new families of keys that change.
-        removed: fragments that no longer exist.
-        table: the table that will hold the clusters.
-    """
-
-    gone: tuple[int, ...]
-    pages: tuple[SubproblemData, ...]
-    new: Mapping[int, Cluster]
-    dropped: Sequence[int]
-    released: IntArray
-    postings: Mapping[int, KeyFamilies]
-    removed: Collection[int]
-    table: ClusterScorer
+    gone: tuple[int, ...]  # names of the subproblems to drop
+    pages: tuple[SubproblemData, ...]  # their replacements
+    new: Mapping[int, Cluster]  # the new clusters, by slot
+    dropped: Sequence[int]  # slots of the clusters, old and new, that no particle holds any more
+    released: IntArray  # the slots among them that the table holds
+    postings: Mapping[int, KeyFamilies]  # the new families of keys that change
+    removed: Collection[int]  # fragments that no longer exist
+    table: ClusterScorer  # the table that will hold the clusters
 
 
 def settled_pages(

@@ -72,20 +72,12 @@ _A_TURN, _MOST_TURNS = 1 << 19, 8
 
 @dataclass(frozen=True, slots=True)
 class DoubtRules:
-    """What is in doubt after the rounds, and the rules of split SMC there.
+    """What is in doubt after the rounds, and the rules of split SMC there."""
 
-    Attributes:
-        particles: P.
-        floor: putative particles below this fraction of the heaviest are dropped.
-        nats: merges within so many nats of what they exclude are in doubt.
-        most: maximum number of fragments of a subproblem that several clusters form.
-
-    """
-
-    particles: int = 100
-    floor: float = 1e-3
-    nats: float = 5.0
-    most: int = 200
+    particles: int = 100  # P
+    floor: float = 1e-3  # putative particles below this fraction of the heaviest are dropped
+    nats: float = 5.0  # merges within so many nats of what they exclude are in doubt
+    most: int = 200  # maximum number of fragments of a subproblem that several clusters form
 
 
 class _Columns(NamedTuple):
@@ -103,44 +95,27 @@ class _Columns(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Units, written as the kernel writes clusters that go elsewhere (`written.cpp`).
+    """Units, written as the kernel writes clusters that go elsewhere (`written.cpp`)."""
 
-    Attributes:
-        starts: where each begins in `written`, shape [units + 1].
-        written: the units.
-        key_starts: where the keys of each begin, shape [units + 1].
-        keys: their keys.
-        sizes: how many fragments each has.
-        table: what a table elsewhere needs; None if there cannot be one.
-
-    """
-
-    starts: IntArray
-    written: NDArray[np.int32]
-    key_starts: IntArray
-    keys: IntArray
-    sizes: IntArray
-    table: LearnedState | None
+    starts: IntArray  # where each begins in `written`, shape [units + 1]
+    written: NDArray[np.int32]  # the units
+    key_starts: IntArray  # where the keys of each begin, shape [units + 1]
+    keys: IntArray  # their keys
+    sizes: IntArray  # how many fragments each has
+    table: LearnedState | None  # what a table elsewhere needs; None if there cannot be one
 
 
 class Done(NamedTuple):
-    """What rounds elsewhere did with units that were compared by their keys.
+    """What rounds elsewhere did with units that were compared by their keys."""
 
-    Attributes:
-        merges: what went into what, and by how much that was better than what it excluded, in the
-            kernel's units, in order; shape [merges, 3].
-        rivals: clusters that a merge kept apart, and by how much it was better; shape [rivals, 3].
-        edges: clusters that are left, and what their merge gains; shape [edges, 3].
-        compared: units that were compared and kept; shape [pairs, 2].
-        scored: pairs that were compared.
-
-    """
-
+    # what went into what, and by how much that was better than what it excluded, in the kernel's
+    # units, in order; shape [merges, 3]
     merges: IntArray
+    # clusters that a merge kept apart, and by how much it was better; shape [rivals, 3]
     rivals: IntArray
-    edges: IntArray
-    compared: IntArray
-    scored: int
+    edges: IntArray  # clusters that are left, and what their merge gains; shape [edges, 3]
+    compared: IntArray  # units that were compared and kept; shape [pairs, 2]
+    scored: int  # pairs that were compared
 
 
 def merges(spec: ModelSpec) -> bool:

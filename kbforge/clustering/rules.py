@@ -174,28 +174,20 @@ class InfeasibleFragment(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The settings that distinguish the family of sequential Monte Carlo clusterers.
+    """The settings that distinguish the family of sequential Monte Carlo clusterers."""
 
-    Attributes:
-        particles: P.
-        resampler: how a pool is reduced to P.
-        splits: whether the set splits into subproblems; False is plain SMC.
-        weights: how partial groupings are weighed after a split.
-        sampled_merges: join by sampling when more than two subproblems with several particles
-            meet, as the published code does, instead of exactly.
-        floor: putative particles below this fraction of the heaviest are dropped; 0 drops none.
-            None leaves it to the spec (`settled`).
-        wave: maximum number of fragments whose sets a black box scores ahead in one batch; 1 turns
-            it off. The result is the same (`LookAhead` of `kbforge.clustering.scoring`).
-
-    """
-
-    particles: int
-    resampler: Resampler
-    splits: bool
-    weights: Weights = "target"
+    particles: int  # P
+    resampler: Resampler  # how a pool is reduced to P
+    splits: bool  # whether the set splits into subproblems; False is plain SMC
+    weights: Weights = "target"  # how partial groupings are weighed after a split
+    # join by sampling when more than two subproblems with several particles meet, as the published
+    # code does, instead of exactly
     sampled_merges: bool = False
+    # putative particles below this fraction of the heaviest are dropped; 0 drops none. None leaves
+    # it to the spec (`settled`)
     floor: float | None = None
+    # maximum number of fragments whose sets a black box scores ahead in one batch; 1 turns it off.
+    # The result is the same (`LookAhead` of `kbforge.clustering.scoring`)
     wave: int = WAVE
 
     def __post_init__(self) -> None:

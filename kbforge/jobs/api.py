@@ -83,8 +83,12 @@ _OBJECTS = (*PLUGINS, "index")
 """The keywords that take an object."""
 
 
-class ChoiceKeywords(TypedDict, total=False):
-    """The keywords of a clustering: the fields of `RunOptions`, which documents them."""
+class ClusterKeywords(TypedDict, total=False):
+    """The keywords of a clustering: the fields of `RunOptions`, which documents them.
+
+    `id` and those after it say what columns of tables mean, as the options of `kbforge load csv`
+    do; they do not apply to fragments.
+    """
 
     clusterer: str | Clusterer
     likelihood: str | Path | Likelihood | None
@@ -105,14 +109,6 @@ class ChoiceKeywords(TypedDict, total=False):
     seed: int
     device: str
     options: Mapping[str, Mapping[str, object]]
-
-
-class ClusterKeywords(ChoiceKeywords, total=False):
-    """The keywords for clustering tables: `ChoiceKeywords`, and the meaning of columns.
-
-    Each is an option of `kbforge load csv`; they do not apply to fragments.
-    """
-
     id: str | None
     label: str | None
     map: Sequence[str] | Mapping[str, str] | None

@@ -37,18 +37,14 @@ _MOST_NAMED = 12  # attributes that an error lists
 class Columns:
     """The meaning of columns in tables; a table may lack some of them.
 
-    Attributes:
-        ids: columns of ids; a record uses the first of them that it has.
-        label: column of the gold entity.
-        renamed: column -> attribute; an empty attribute leaves the column out.
-
     Raises:
         UsageError: a column has two meanings.
 
     """
 
-    ids: Sequence[str] = ()
-    label: str | None = None
+    ids: Sequence[str] = ()  # columns of ids; a record uses the first of them that it has
+    label: str | None = None  # column of the gold entity
+    # column -> attribute; an empty attribute leaves the column out
     renamed: Mapping[str, str] | None = None
 
     @property

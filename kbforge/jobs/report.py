@@ -195,53 +195,30 @@ def _chosen(store: Store, drift: Drift) -> list[tuple[str, str]]:
 
 
 class Status(Struct, frozen=True):
-    """A summary of a store.
+    """A summary of a store."""
 
-    Attributes:
-        path: of its file.
-        megabytes: of the file.
-        fragments: their number.
-        entities: their number.
-        subproblems: their number.
-        log10_effective_particles: of all subproblems.
-        decisions: in force.
-        link: the attribute whose values are unique within an entity, if any.
-        likelihood: name, or path of its bundle.
-        alpha: concentration.
-        size_exponent: of the prior's factor (|C| - 1)!; 1 is the Dirichlet process.
-        kbforge: the version that learned the models, None if unknown.
-        learned_from: the number of fragments that the models learned from.
-        came_since: the number of fragments added since.
-        drift: from 0 to 1, see `kbforge.jobs.models.Drift`.
-        drift_by_attribute: the attributes that differ most, by name.
-        refit_is_worth_it: whether `kbforge refit` is.
-        erasing: fragments removed but not yet erased, because `kbforge remove --secure` was
-            interrupted; the next command that writes finishes it.
-        chosen: the notes from when the models learned.
-        runs: all of them.
-
-    """
-
-    path: str
-    megabytes: float
-    fragments: Natural
-    entities: Natural
-    subproblems: Natural
-    log10_effective_particles: float
-    decisions: Natural
-    link: str | None
-    likelihood: str
-    alpha: float
-    size_exponent: float
-    kbforge: str | None
-    learned_from: Natural
-    came_since: Natural
-    drift: float
-    drift_by_attribute: dict[str, float]
-    refit_is_worth_it: bool
+    path: str  # of its file
+    megabytes: float  # of the file
+    fragments: Natural  # their number
+    entities: Natural  # their number
+    subproblems: Natural  # their number
+    log10_effective_particles: float  # of all subproblems
+    decisions: Natural  # in force
+    link: str | None  # the attribute whose values are unique within an entity, if any
+    likelihood: str  # name, or path of its bundle
+    alpha: float  # concentration
+    size_exponent: float  # of the prior's factor (|C| - 1)!; 1 is the Dirichlet process
+    kbforge: str | None  # the version that learned the models, None if unknown
+    learned_from: Natural  # the number of fragments that the models learned from
+    came_since: Natural  # the number of fragments added since
+    drift: float  # from 0 to 1, see `kbforge.jobs.models.Drift`
+    drift_by_attribute: dict[str, float]  # the attributes that differ most, by name
+    refit_is_worth_it: bool  # whether `kbforge refit` is
+    # fragments removed but not yet erased, because `kbforge remove --secure` was interrupted; the
+    # next command that writes finishes it
     erasing: Natural
-    chosen: tuple[str, ...]
-    runs: tuple[Run, ...]
+    chosen: tuple[str, ...]  # the notes from when the models learned
+    runs: tuple[Run, ...]  # all of them
 
 
 def status_of(path: str) -> Status:

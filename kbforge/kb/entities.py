@@ -76,16 +76,10 @@ Lines: TypeAlias = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Facts about a whole file: its order of attributes and its words.
+    """Facts about a whole file: its order of attributes and its words."""
 
-    Attributes:
-        columns: the place of each attribute.
-        words: those that several fragments have; None if unknown.
-
-    """
-
-    columns: Mapping[str, int] = field(default_factory=dict)
-    words: Words | None = None
+    columns: Mapping[str, int] = field(default_factory=dict)  # the place of each attribute
+    words: Words | None = None  # those that several fragments have; None if unknown
 
     @classmethod
     def of(cls, stated: Statements) -> Corpus:

@@ -28,53 +28,30 @@ from kbforge.registry import ending_of
 
 
 class Link(NamedTuple):
-    """A record and its partner in another table, with posterior probabilities.
+    """A record and its partner in another table, with posterior probabilities."""
 
-    Attributes:
-        table: of the record.
-        record: its id.
-        partner_table: another table, a later one.
-        partner: the record there in the same entity, otherwise the most probable one above 1 %,
-            otherwise None.
-        linked: whether the two are in one entity.
-        probability: that the two are one entity; None without a partner.
-        runner_up: the most probable other record of that table above 1 %.
-        runner_up_probability: likewise.
-
-    """
-
-    table: str
-    record: str
-    partner_table: str
+    table: str  # of the record
+    record: str  # its id
+    partner_table: str  # another table, a later one
+    # the record there in the same entity, otherwise the most probable one above 1 %, otherwise None
     partner: str | None
-    linked: bool
-    probability: float | None
-    runner_up: str | None
-    runner_up_probability: float | None
+    linked: bool  # whether the two are in one entity
+    probability: float | None  # that the two are one entity; None without a partner
+    runner_up: str | None  # the most probable other record of that table above 1 %
+    runner_up_probability: float | None  # likewise
 
 
 class KnownLink(NamedTuple):
-    """A mention and the known entity that it belongs to, with posterior probabilities.
+    """A mention and the known entity that it belongs to, with posterior probabilities."""
 
-    Attributes:
-        mention: its id.
-        entity: the known entity that it is in, otherwise the most probable one above 1 %, otherwise
-            None.
-        linked: whether the mention is in that entity.
-        probability: that it belongs to the entity; None without one.
-        runner_up: the most probable other known entity above 1 %.
-        runner_up_probability: likewise.
-        new_probability: that the mention is in no known entity.
-
-    """
-
-    mention: str
+    mention: str  # its id
+    # the known entity that it is in, otherwise the most probable one above 1 %, otherwise None
     entity: str | None
-    linked: bool
-    probability: float | None
-    runner_up: str | None
-    runner_up_probability: float | None
-    new_probability: float
+    linked: bool  # whether the mention is in that entity
+    probability: float | None  # that it belongs to the entity; None without one
+    runner_up: str | None  # the most probable other known entity above 1 %
+    runner_up_probability: float | None  # likewise
+    new_probability: float  # that the mention is in no known entity
 
 
 def known_links_of(fragments: Sequence[Fragment], posterior: Posterior) -> Iterator[KnownLink]:

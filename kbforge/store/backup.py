@@ -23,22 +23,13 @@ from kbforge.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A copy of a store.
+    """A copy of a store."""
 
-    Attributes:
-        path: of the copy.
-        run: the number of the last run, 0 if there was none.
-        fragments: how many.
-        entities: how many.
-        bytes: of the file.
-
-    """
-
-    path: str
-    run: int
-    fragments: int
-    entities: int
-    bytes: int
+    path: str  # of the copy
+    run: int  # the number of the last run, 0 if there was none
+    fragments: int  # how many
+    entities: int  # how many
+    bytes: int  # of the file
 
 
 def backup(

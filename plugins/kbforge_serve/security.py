@@ -90,21 +90,17 @@ _HEADERS = {
 class Access:
     """The addresses from which the server can be reached, and by whom.
 
-    Attributes:
-        host: the address that it listens on.
-        token: the secret that requests must carry; None gives access to all programs on this
-            machine.
-        origins: of pages that may read `READ_ONLY`, such as "https://example.org", besides those of
-            this machine.
-
     Raises:
         UsageError: the address is open to others and there is no token, the token is short, or an
             origin is invalid.
 
     """
 
-    host: str = "127.0.0.1"
+    host: str = "127.0.0.1"  # the address that it listens on
+    # the secret that requests must carry; None gives access to all programs on this machine
     token: str | None = None
+    # of pages that may read `READ_ONLY`, such as "https://example.org", besides those of this
+    # machine
     origins: Sequence[str] = ()
 
     def __post_init__(self) -> None:

@@ -33,7 +33,7 @@ from kbforge.errors import BadRecord, as_option, option, spelled
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.review import Evidence
 from kbforge.indexes.selective import Selective
-from kbforge.jobs.api import ChoiceKeywords, as_keyword
+from kbforge.jobs.api import ClusterKeywords, as_keyword
 from kbforge.kernel.binding import WORKERS
 from kbforge_plugins.clusterers.sequential import GreedyClusterer
 from kbforge_plugins.likelihoods.names import Names
@@ -99,7 +99,9 @@ def test_no_name_is_that_of_a_room() -> None:
 
 
 def test_the_keywords_are_the_choices() -> None:
-    assert list(get_type_hints(ChoiceKeywords)) == [field.name for field in fields(RunOptions)]
+    of_columns = ["id", "label", "map", "vector", "separator", "null"]
+    choices = [field.name for field in fields(RunOptions)]
+    assert list(get_type_hints(ClusterKeywords)) == choices + of_columns
 
 
 # the command line's arguments, and the same as keywords

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 
 from kbforge.clustering.rules import DirichletProcess
-from kbforge.contracts import Cluster, Fragment
+from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
 from kbforge.indexes.recall import IndexRecall, recall_of
@@ -22,6 +22,7 @@ from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import Bundle, require_place, write_bundle
 from kbforge.texts.kinds import KINDS, Kind
 from kbforge.texts.statements import StatedValues
+from kbforge_plugins.calibrators import gold_clusters
 from kbforge_plugins.likelihoods.attributes.fitting import (
     FittedAttributes,
     fit_labelled,
@@ -84,7 +85,7 @@ def train(
             raise UsageError(
                 f'--kind: no fragment has an attribute "{quoted(attribute)}"; attributes: {known}'
             )
-    gold = _gold_clusters(fragments)
+    gold = gold_clusters(fragments)
     index = Selective()
     index.learn(said)
     if use_labels:
@@ -115,14 +116,6 @@ def _checked(kinds: Mapping[str, str]) -> dict[str, Kind]:
             )
         out[attribute] = found[0]
     return out
-
-
-def _gold_clusters(fragments: Sequence[Fragment]) -> list[Cluster]:
-    members: dict[str, list[int]] = {}
-    for i, fragment in enumerate(fragments):
-        if fragment.label is not None:
-            members.setdefault(fragment.label, []).append(i)
-    return [tuple(cluster) for cluster in members.values()]
 
 
 def _bundle(fitted: FittedAttributes, fragments: Sequence[Fragment], use_labels: bool) -> Bundle:

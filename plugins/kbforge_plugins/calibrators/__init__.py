@@ -22,11 +22,12 @@ def labelled_only(fragments: Sequence[Fragment], calibrator: str) -> list[Fragme
     return labelled
 
 
-def gold_clusters(labelled: Sequence[Fragment]) -> list[Cluster]:
+def gold_clusters(fragments: Sequence[Fragment]) -> list[Cluster]:
     """Indices of the fragments of each label, clusters in order of their first fragment."""
-    members: dict[str | None, list[int]] = {}
-    for index, fragment in enumerate(labelled):
-        members.setdefault(fragment.label, []).append(index)
+    members: dict[str, list[int]] = {}
+    for index, fragment in enumerate(fragments):
+        if fragment.label is not None:
+            members.setdefault(fragment.label, []).append(index)
     return [tuple(cluster) for cluster in members.values()]
 
 

@@ -83,6 +83,8 @@ def _kinds(texts: list[str]) -> dict[str, str]:
 
 
 def _summary(trained: TrainedAttributes) -> dict[str, Any]:
+    from dataclasses import asdict
+
     return {
         "fragments": trained.fragments,
         "sample": trained.sample,
@@ -97,13 +99,7 @@ def _summary(trained: TrainedAttributes) -> dict[str, Any]:
             }
             for name, rates in trained.rates.items()
         },
-        "index": None
-        if trained.recall is None
-        else {
-            "recall": trained.recall.recall,
-            "candidates": trained.recall.candidates,
-            "entities": trained.recall.entities,
-        },
+        "index": None if trained.recall is None else asdict(trained.recall),
     }
 
 
