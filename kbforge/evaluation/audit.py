@@ -41,9 +41,10 @@ the fragments y of C of 1 / |g(y)|; Binette et al. 2023 weigh sampled records in
     P = mean of right,  R = mean of right / mean of |C| / |g|,  F1 = 2 right / (1 + |C| / |g|)
 
 The means have a Bayesian bootstrap (Rubin 1981) with pseudo-observations of half an entity that is
-right and half a wrong one, so that the interval of P is that of Jeffreys. An entity whose nearest
-ones were told apart may still be incomplete, because a part of it shares nothing with it; a draw of
-the share of such entities, 0 to 20 % on the labelled sets, lowers the mean of right.
+right and half a wrong one, so that the interval of P is that of Jeffreys. A wrong entity may still
+seem right, because what it lacks shares nothing with it. With u the share of wrong entities that
+do, 1 - P = (1 - mean of what seems right) / (1 - u): the more entities are seen to be wrong, the
+more others are. u is drawn; on the labelled sets it is 0 to .5.
 
 **Ends.** A stratum in which no error was found may have none. So upper ends count none there, as
 Brown, Cai and DasGupta (2001) let an interval end at 1 if all answers are "right".
@@ -76,8 +77,8 @@ _ELSEWHERE = (0.003, 1.5)  # the same for pairs that are not compared
 _NEIGHBOURS = (0.4, 0.75)  # correlation of neighbouring strata: joined, apart
 _MOST_RATE = 0.3  # of a stratum that is small beside S
 _CHAINS, _STEPS = 500, 25
-_MISSED = (0.03, 1.3)
-"""The share of entities that seem right and are incomplete: median, sd of log."""
+_OVERLOOKED, _MOST_OVERLOOKED = (0.12, 0.6), 0.6
+"""u, the share of wrong entities that seem right: median, sd of log; and its bound."""
 _WRONG_SHARES = (0.5, 1.0, 2.0)  # |C| / |g| of the half pseudo-observation that is wrong
 
 
@@ -226,24 +227,26 @@ def of_entities(right: BoolArray, share: FloatArray, rng: np.random.Generator) -
     Even with all examined there is an interval: what is elsewhere may have been overlooked.
     """
     examined = len(right)
-    median, spread = _MISSED
-    missed = np.minimum(median * np.exp(spread * rng.standard_normal(_CHAINS)), 0.5)
+    median, spread = _OVERLOOKED
+    drawn = median * np.exp(spread * rng.standard_normal(_CHAINS))
+    overlooked = np.minimum(drawn, _MOST_OVERLOOKED)
     pseudo = len(_WRONG_SHARES)
     rightness = np.concatenate([right, [1.0], np.zeros(pseudo)])
     shares = np.concatenate([share, [1.0], _WRONG_SHARES])
     prior = np.concatenate([np.ones(examined), [0.5], np.full(pseudo, 0.5 / pseudo)])
-    weight = rng.standard_gamma(prior, (len(missed), len(prior)))
+    weight = rng.standard_gamma(prior, (_CHAINS, len(prior)))
     weight /= weight.sum(axis=1, keepdims=True)
 
-    def scored(lost: FloatArray | float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def scored(u: FloatArray | float) -> tuple[FloatArray, FloatArray, FloatArray]:
         seems, parts = weight @ rightness, weight @ shares
-        e, g = seems * (1 - lost), parts - seems * lost / 2  # one of two parts of an entity
+        e = np.maximum(1 - (1 - seems) / (1 - u), 0.0)
+        g = parts - (seems - e) / 2  # one of two parts of an entity
         return e, e / g, 2 * e / (1 + g)
 
     best = scored(0.0)
     if right.all() and examined:
         best = (np.ones(1), np.ones(1), np.ones(1))
-    worst = scored(missed)
+    worst = scored(overlooked)
     none = (np.zeros(1),) * 3
     return _estimates(worst, worst if right.any() else none, best)
 

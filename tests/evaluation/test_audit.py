@@ -110,6 +110,21 @@ def test_precision_of_entities_has_the_interval_of_jeffreys_less_what_may_be_els
     assert abs(f1.value - 12 / 16.5) < 0.1
 
 
+@pytest.mark.parametrize("right", [0.02, 0.1, 0.5, 0.9, 1.0])
+def test_wrong_entities_that_seem_right_are_allowed_for(right: float) -> None:
+    """A twentieth to a third of the wrong entities lack what shares nothing with them."""
+    rng = np.random.default_rng(0)
+    held = []
+    for overlooked in (0.05, 0.1, 0.2, 0.33):
+        for _ in range(25):
+            true = rng.random(100) < right
+            seems = true | (rng.random(100) < overlooked)
+            found = audit.of_entities(seems, np.where(seems, 1.0, 0.5), rng)
+            truth = right, right / (right + (1 - right) / 2)
+            held += [s.low <= t <= s.high for s, t in zip(found, truth, strict=False)]
+    assert np.mean(held) >= 0.93
+
+
 def test_without_an_answer_anything_is_possible() -> None:
     found = audit.of_entities(np.zeros(0, np.bool_), np.zeros(0), np.random.default_rng(0))
     assert found[0].low < 0.05

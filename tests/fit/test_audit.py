@@ -234,9 +234,11 @@ def test_the_intervals_of_people_hold_the_truth(tmp_path: Path, odds: PairOdds) 
     held = []
     for seed in range(5):
         _, report = run(tmp_path / f"{seed}.jsonl", odds, 60, seed=seed)
-        for scores, exact in zip((report.pairs, report.entities), truth, strict=True):
+        found = report.pairs, report.entities
+        # of the wrong entities a share that nobody knows seems right
+        for scores, exact, widest in zip(found, truth, (0.6, 0.8), strict=True):
             held += [s.low <= t <= s.high for s, t in zip(scores, exact, strict=True)]
-            assert all(s.high - s.low < 0.6 for s in scores)
+            assert max(s.high - s.low for s in scores) < widest
     assert np.mean(held) >= 0.9
 
 
