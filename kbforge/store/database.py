@@ -126,6 +126,15 @@ def _disconnect(inode: Inode) -> None:
                 os.close(handle)
 
 
+def _close(handle: int, inode: Inode) -> None:
+    """Close a descriptor of a file, once this process has no connection to it."""
+    with _counting:
+        if _connections[inode]:
+            _to_close.setdefault(inode, []).append(handle)
+        else:
+            os.close(handle)
+
+
 def lock(handle: int, path: Path) -> int | None:
     """Become the only writer; returns the descriptor that holds the lock, None if another has it.
 
@@ -195,11 +204,7 @@ class _WriterLock:
     def close(self) -> None:
         """Allow other writers; the file is closed when this process has no connection left."""
         self.let_go()
-        with _counting:
-            if _connections[self.inode]:
-                _to_close.setdefault(self.inode, []).append(self._handle)
-            else:
-                os.close(self._handle)
+        _close(self._handle, self.inode)
 
 
 def connected(
@@ -272,10 +277,14 @@ def is_store(path: str) -> bool:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
             return False
-        if _connections[_inode_of(status)]:
-            return True
-        with open(path, "rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+        with _counting:
+            if _connections[_inode_of(status)]:
+                return True
+            handle = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            try:
+                return os.read(handle, len(_MAGIC)) == _MAGIC
+            finally:
+                _close(handle, _inode_of(os.fstat(handle)))
     except (OSError, ValueError):  # a name with a null character
         return False
 
@@ -466,9 +475,7 @@ class Database:
         unchanged, self._seen = seen == self._seen, seen
         return unchanged
 
-    def _opened(self) -> StoreConnection:
-        if self._write:
-            return connected(self.path)
+    def _require_store(self) -> None:
         where = quoted(self.path, 400)
         try:
             status = os.stat(self.path)
@@ -482,6 +489,10 @@ class Database:
                 f"{where}: expected a store of kbforge cluster --into, got "
                 f"{other or what_is(self.path)}"
             )
+
+    def _opened(self) -> StoreConnection:
+        if self._write:
+            return connected(self.path)
         made = connected(self.path, "mode=ro", self._one_thread)
         try:
             made.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -499,15 +510,17 @@ class Database:
         now = _inode_at(log)
         with _counting:
             others = {kept for of, kept in _logs.items() if of != inode}
-        if inode in _overwritten or (now is not None and (log, now) in others):
-            raise self._just_replaced()
+            if inode in _overwritten or (now is not None and (log, now) in others):
+                raise self._just_replaced()
+            if not self._write:
+                self._require_store()
+            # from now on other threads leave their descriptors of the file open
+            _connections[inode] += 1
+        self._held.callback(weakref.finalize(self, _disconnect, inode))
         connection = self._opened()
         if _inode_at(Path(self.path)) != inode:
             connection.close()
             raise self._just_replaced()
-        with _counting:
-            _connections[inode] += 1
-        self._held.callback(weakref.finalize(self, _disconnect, inode))
         if self._write:
             self._held.callback(connection.close)
         else:  # many readers are never closed, and end with the program

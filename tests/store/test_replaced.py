@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from kbforge.errors import BusyError, OutputError, StoreError
-from kbforge.store.database import Database, log_of
+from kbforge.store.database import Database, is_store, log_of
+from kbforge.store.tables import StoreConnection
 from tests.store.copies import copied
 from tests.store.dump import dump
 from tests.store.fixtures.version_1 import stored
@@ -120,3 +123,55 @@ def test_a_store_that_is_not_there_is_a_sentence(path: Path, tmp_path: Path) -> 
         writer.take()
     with pytest.raises(StoreError, match="the file was removed"):
         _ = reader.size
+
+
+def test_a_thread_that_looks_at_a_file_leaves_the_locks_of_one_that_opens_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its lock, another program removes the log that a reader uses: what it reads is torn.
+
+    The other thread, such as a server's writer, looks when the connection exists and has read.
+    """
+    opened = Database._opened
+
+    def seen(self: Database) -> StoreConnection:
+        found = opened(self)
+        assert is_store(self.path)
+        return found
+
+    Database(str(path), write=True).close()
+    monkeypatch.setattr(Database, "_opened", seen)
+    with Database(str(path), verify=False) as reader:
+        log = log_of(str(path)).stat().st_ino
+        for number in range(2):
+            write = (
+                "import sys; from kbforge.store.database import Database\n"
+                "from tests.store.test_database import put\n"
+                "with Database(sys.argv[1], write=True) as writer:\n"
+                f"    writer.transaction(put('a{number}', b'1'))"
+            )
+            subprocess.run([sys.executable, "-c", write, str(path)], check=True)
+            assert log_of(str(path)).stat().st_ino == log
+            rows = reader.connection.execute("SELECT name FROM meta WHERE name LIKE 'a_'")
+            assert len(rows.fetchall()) == number + 1
+    assert not log_of(str(path)).exists()
+
+
+def test_a_file_that_replaces_one_as_it_is_looked_at_keeps_its_locks(
+    path: Path, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another file takes the name between the look at the name and the one at the content."""
+    with Database(str(other), verify=False):
+        taken = os.open
+
+        def replaced(name: str, *given: int) -> int:
+            os.link(other, path.with_suffix(".link"))
+            os.replace(path.with_suffix(".link"), path)
+            return taken(name, *given)
+
+        monkeypatch.setattr(os, "open", replaced)
+        assert is_store(str(path))
+        monkeypatch.undo()
+        read = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT * FROM meta')"
+        subprocess.run([sys.executable, "-c", read, str(other)], check=True)
+        assert log_of(str(other)).exists()
