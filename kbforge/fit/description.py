@@ -21,7 +21,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from kbforge.contracts import ConjugateLikelihood, FloatArray, Fragment, IntArray, PairAnswer
+from kbforge.contracts import (
+    ConjugateLikelihood,
+    FloatArray,
+    Fragment,
+    IntArray,
+    Likelihood,
+    PairAnswer,
+)
 from kbforge.errors import counted
 from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.columns import FragmentColumns, Statements, statements_of
@@ -357,6 +364,9 @@ class PairModel(Protocol):
     def one_to_one(self) -> bool:
         """Whether nearly every record of the smaller of two linked tables has exactly one
         partner."""
+
+    def fit(self, fragments: Sequence[Fragment], known: Likelihood | None = None) -> str | None:
+        """See `kbforge.contracts.Likelihood`; one of those that it reads may be `known`: fitted."""
 
     @property
     def reads(self) -> dict[str, ConjugateLikelihood]:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -385,8 +386,7 @@ def _advice(judged: Judgement | None, choices: RunOptions, answers: Sequence[obj
     )
 
 
-_CHOOSES_FROM = ("pairs", "attributes")
-_OF_PAIRS = "pairs"
+_CHOOSES_FROM = _OF_PAIRS, _OF_RECORDS = "pairs", "attributes"
 _OF_VECTORS = "gaussian"
 _ALPHA_OF_TABLES = 5.5
 """For sources that are one to one: this alpha costs a third record more than it can gain from one
@@ -550,7 +550,7 @@ class Chooser:
         file = _File(self._fragments, most, likelihood.index)
         tried = {*_readable(), name}
         stages = Stages("choosing alpha", len(_readable()) + len(tried), self._on_stage)
-        fitted = self.fitted = self._fit_likelihoods(file, stages, without=name)
+        fitted = self.fitted = self._fit_likelihoods(file, stages, {name: likelihood})
         if mergeable(likelihood):
             judged = _judge_file(file, {**fitted, name: likelihood}, defaults, stages).only(name)
             prior, why = with_exponent(judged, likelihood, self._exponent), "suits this file"
@@ -571,40 +571,50 @@ class Chooser:
             if _OF_PAIRS not in self.fitted:
                 file = _File(self._fragments, self._most)
                 stages = Stages("learning how far to trust the result", 1, self._on_stage)
-                self.fitted |= self._fit_likelihoods(file, stages, only=_OF_PAIRS)
+                given = {name: likelihood}
+                self.fitted |= self._fit_likelihoods(file, stages, given, only=_OF_PAIRS)
             pairs = self.fitted.get(_OF_PAIRS)
         predicted = None if self.judgement is None else self.judgement.predicted(name)
         return FileContext(name, cast(PairModel | None, pairs), predicted)
 
     def _fit_likelihoods(
-        self, file: _File, stages: Stages, without: str = "", only: str = ""
+        self,
+        file: _File,
+        stages: Stages,
+        given: Mapping[str, Likelihood] = MappingProxyType({}),
+        only: str = "",
     ) -> dict[str, ConjugateLikelihood]:
-        """The likelihoods to choose from that can read the file; answers have taught them.
+        """The likelihoods to choose from that can read the file, but those given, which are fitted
+        to it; answers have taught them.
 
-        One that the model of pairs reads is fitted once.
+        One that the model of pairs reads is fitted once. Where a part is compared, its index is
+        the one that takes the part.
         """
         out: dict[str, ConjugateLikelihood] = {}
-        known: Mapping[str, ConjugateLikelihood] = {}
-        for name in _readable():
-            if only not in ("", name):
-                continue
-            if name == without:
+        known = dict(given)
+        names = [name for name in _readable() if only in ("", name)]
+        for name in reversed(names) if file.is_large else names:
+            if name in given:
                 stages.skip()
                 continue
             stages.begin(f"learning {name}")
             read = file.read_by(name)
             likelihood = known.get(name) or make_likelihood(name, self._options(name))
             assert isinstance(likelihood, ConjugateLikelihood)
-            if name not in known:
-                try:
+            try:
+                if name == _OF_PAIRS:
+                    whole = read is file.fragments
+                    cast(PairModel, likelihood).fit(read, known.get(_OF_RECORDS) if whole else None)
+                elif name not in known:
                     likelihood.fit(read)
-                except UsageError:  # it finds nothing to read
-                    continue
+            except UsageError:  # it finds nothing to read
+                continue
             out[name] = self._taught(likelihood)
             if read is file.fragments:
                 file.fitted.append(out[name].index)
-                known = cast(PairModel, out[name]).reads if name == _OF_PAIRS else known
-        return out
+                known[name] = likelihood
+                known |= cast(PairModel, out[name]).reads if name == _OF_PAIRS else {}
+        return {name: out[name] for name in names if name in out}
 
     def _taught(self, likelihood: AnyLikelihood) -> AnyLikelihood:
         return likelihood.taught(self._answers) if self._answers else likelihood
@@ -641,6 +651,11 @@ class _File:
     ) -> None:
         self.fragments, self._most, self.fitted = fragments, most, [fitted]
 
+    @property
+    def is_large(self) -> bool:
+        """Whether pairs are compared only in a part of it."""
+        return len(self.fragments) > self._most
+
     @cached_property
     def index(self) -> CandidateIndex:
         """The index, fitted to the file."""
@@ -654,7 +669,7 @@ class _File:
     @cached_property
     def part(self) -> Sample | None:
         """The part in which pairs are compared; None is the whole file."""
-        if len(self.fragments) <= self._most:
+        if not self.is_large:
             return None
         return part_of(self.fragments, self.index)
 

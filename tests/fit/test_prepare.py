@@ -12,10 +12,13 @@ from kbforge import load
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError
 from kbforge.files.answers import AnswerFile
+from kbforge.fit import prepare as preparing
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import FileReview
 from kbforge.testing import BlackBox, Categorical, examples
+from kbforge_plugins.likelihoods.attributes import likelihood
+from kbforge_plugins.likelihoods.attributes.fitting import fit_unlabelled
 from tests.fit.people import made
 
 
@@ -140,3 +143,28 @@ def test_a_black_box_that_is_compared_with_everything_says_so_once_with_the_coun
         replace(alone, likelihood=Categorical()),
     ):
         assert "whole sets" not in " ".join(prepare(fragments, choices).notes)
+
+
+@pytest.mark.parametrize(
+    ("named", "options", "largest", "fits"),
+    [
+        (None, {}, 1_000, 1),
+        ("attributes", {}, 1_000, 1),
+        ("attributes", {"likelihood": {"attributes": ("name",)}}, 1_000, 2),
+    ],
+)
+def test_what_is_learned_of_attributes_is_learned_once(named, options, largest, fits, monkeypatch):
+    fitted: list[int] = []
+
+    def counted(fragments: Sequence[Fragment], *given: object) -> object:
+        fitted.append(len(fragments))
+        return fit_unlabelled(fragments, *given)
+
+    monkeypatch.setattr(likelihood, "fit_unlabelled", counted)
+    for limit in ("MOST_TO_CHOOSE", "MOST_COMPARED"):
+        monkeypatch.setattr(preparing, limit, largest)
+    fragments = load(Path(__file__).with_name("many_people.jsonl"))
+    found = prepare(fragments, RunOptions(likelihood=named, options=options))
+    assert fitted == [len(fragments)] * fits
+    assert found.judgement is not None
+    assert found.judgement.pairs is not None

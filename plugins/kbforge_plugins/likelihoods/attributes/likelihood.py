@@ -126,6 +126,11 @@ class Attributes(AttributeModel):
         self._names = tuple(vocabularies)
         super().__init__(vocabularies, self.rates)
 
+    @property
+    def learned_all(self) -> bool:
+        """Whether it reads all attributes, with rates that are learned from the file."""
+        return not (self._read or self._given or self._trained)
+
     @classmethod
     def trained(cls, fitted: FittedAttributes) -> Self:
         """A model whose rates `fit` does not change."""

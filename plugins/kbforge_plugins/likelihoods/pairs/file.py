@@ -37,7 +37,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.contracts import FloatArray, Fragment, IntArray, Likelihood
 from kbforge.files.columns import FragmentColumns, Taken
 from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.models.trees import Trees
@@ -344,9 +344,14 @@ class File:
 
     @classmethod
     def fitted(
-        cls, fragments: Sequence[Fragment], link: str | None = None
+        cls,
+        fragments: Sequence[Fragment],
+        link: str | None = None,
+        known: Likelihood | None = None,
     ) -> tuple[File, RowPairs]:
         """A file, and its candidate pairs of rows, i < j, ascending, shape [pairs, 2].
+
+        `known` is as in `FittedOdds.fitted`.
 
         If fragments that share a value of `link` are different entities, each row belongs to a
         table, and rows of one table are not compared.
@@ -358,7 +363,7 @@ class File:
         of_name = [np.bincount(which, some, len(numbers)) for some in (counts, None)]
         names = numbers, np.stack(of_name).astype(np.int64)
         (letters, words), pairs = compared(table, reader.naming)
-        fitted = FittedOdds.fitted(fragments, link)
+        fitted = FittedOdds.fitted(fragments, link, known)
         slots, best = np.zeros(len(said), np.int64), letters
         if fitted is not None:
             taken, first = Taken.of(fragments), np.unique(of, return_index=True)[1]

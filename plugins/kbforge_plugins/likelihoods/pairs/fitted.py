@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.contracts import FloatArray, Fragment, IntArray, Likelihood
 from kbforge.errors import UsageError
 from kbforge.kernel.binding import EncodedFragments, address, kernel_library, workers
 from kbforge_plugins.likelihoods.attributes.likelihood import Attributes
@@ -45,8 +45,18 @@ class FittedOdds:
             self._hold(rows)
 
     @classmethod
-    def fitted(cls, fragments: Sequence[Fragment], link: str | None = None) -> FittedOdds | None:
-        """Fit the likelihood to a file, without its attribute `link`; None if it reads nothing."""
+    def fitted(
+        cls,
+        fragments: Sequence[Fragment],
+        link: str | None = None,
+        known: Likelihood | None = None,
+    ) -> FittedOdds | None:
+        """Fit the likelihood to a file, without its attribute `link`; None if it reads nothing.
+
+        One that is `known` and that learned all it knows from the file is read as it is.
+        """
+        if link is None and isinstance(known, Attributes) and known.learned_all:
+            return cls(known)
         likelihood = Attributes()
         if link is not None:
             fragments = [_without(fragment, link) for fragment in fragments]

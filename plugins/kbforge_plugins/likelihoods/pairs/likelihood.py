@@ -41,6 +41,7 @@ from kbforge.contracts import (
     Fragment,
     IntArray,
     LearnedState,
+    Likelihood,
     PairAnswer,
 )
 from kbforge.errors import ModelError, OtherModelError, UsageError, quoted
@@ -185,9 +186,12 @@ class Pairs(ConjugateLikelihood):
         self._odds = odds
         self._scoring: PairClusters | None = None
 
-    def fit(self, fragments: Sequence[Fragment]) -> str | None:
-        """Read how rare names and values are, and what agreement is worth; says so to the user."""
-        self._use(Odds.fitted(fragments, self._trees, self._link, self.layer))
+    def fit(self, fragments: Sequence[Fragment], known: Likelihood | None = None) -> str | None:
+        """Read how rare names and values are, and what agreement is worth; says so to the user.
+
+        `known` is a likelihood that was fitted to the file: `attributes` is not fitted again.
+        """
+        self._use(Odds.fitted(fragments, self._trees, self._link, self.layer, known))
         self._nearby.follow(self._odds)
         pairs, expected = len(self._odds.links), ""
         if self._link is not None and self._odds.bias:

@@ -39,7 +39,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.contracts import CandidateIndex, FloatArray, Fragment, IntArray, PairAnswer
+from kbforge.contracts import (
+    CandidateIndex,
+    FloatArray,
+    Fragment,
+    IntArray,
+    Likelihood,
+    PairAnswer,
+)
 from kbforge.fit.description import Lesson
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.trees import Trees
@@ -284,12 +291,13 @@ class Odds:
         trees: Trees,
         link: str | None = None,
         weights: Sequence[float] = (),
+        known: Likelihood | None = None,
     ) -> Odds:
         """The odds of a file's pairs; fragments that share a value of `link` are separate.
 
-        `weights` are those of a layer.
+        `weights` are those of a layer; `known` is as in `FittedOdds.fitted`.
         """
-        file, pairs = File.fitted(fragments, link)
+        file, pairs = File.fitted(fragments, link, known)
         rows, own = file.rows, np.arange(len(file.counts))
         log_odds, alone = (
             file.log_odds(trees, rows, rows, some, APART / UNITS)
