@@ -55,24 +55,27 @@ wrong clusters. So
 
 and o is its posterior mean, on a grid of o and h.
 
-*Shipped maps.* They are trees, in `confidence.safetensors`: log odds that two fragments, or the
-fragments of a cluster, are exactly one entity. A map of only the reported probability is accurate
-for the data that it was fitted on; on other data the same report is true far more or far less
-often. So these maps also read the features of `kbforge.fit.features`. They were fitted on many
-families of data with equal weights.
+*The shipped map.* A map of only the reported probability is accurate for the data that it was
+fitted on; on other data the same report is true far more or far less often. So for entities there
+are trees, in `confidence.safetensors`, that also read the features of `kbforge.fit.features`: log
+odds that the fragments of a cluster are exactly one entity. They were fitted on many families of
+data with equal weights.
 
 The trees never decrease in the reported log odds, all else equal. Within a subproblem claims keep
 the order of their reports: if the trees reverse it, both get their mean. On new kinds of data the
 trees err by file: all claims of a file are true more often, or less often, than predicted. The
-report also errs by file, but seldom in the same direction, so the result is a mean of the two. The
-weight of the report was optimal on families that the trees had not seen; a report above .9 counts
-as .9. The maps were fitted for some likelihoods. For others the lower of report and map counts.
-They do not cover fragments without properties.
+report also errs by file, but seldom in the same direction, so the result is a mean of the two, in
+which a report above .97 counts as .97. The weight of the report was optimal on families that the
+trees had not seen. The trees were fitted for some likelihoods. For others the lower of report and
+map counts. They do not cover fragments without properties.
+
+A pair gets the mean of its report and of what the model of pairs says of these two fragments alone.
+Trees do not help there: on families that they had not seen they were worse than this mean.
 
 *Stores.* A store keeps a map, and reads it again:
 
 map         a map of reported probabilities: its TOML
-doubt       the shipped maps, or those of a folder of defaults: the likelihood that clustered, and
+doubt       the shipped map, or that of a folder of defaults: the likelihood that clustered, and
             the judge's expectations of groupings; the trees come from the version that reads, and
             the model of pairs has a state of its own
 answered    another map, and the audits that shift it
@@ -104,10 +107,11 @@ from kbforge.fit.description import FileContext, FileCounts, FileSummary, PairMo
 from kbforge.fit.features import (
     AT_ONCE,
     ENTITY_FEATURES,
-    PAIR_FEATURES,
     ClusteringReport,
     ConfidenceFeatures,
     log_odds,
+    odds_of_pairs,
+    pair_odds,
 )
 from kbforge.fit.questions import ERROR
 from kbforge.models.bundle import KeptReader, default_folder, read_default, together
@@ -468,52 +472,50 @@ class AuditedConfidence:
 
 
 CONFIDENCE_FILE = "confidence.safetensors"
-KINDS_OF_CLAIMS = ("pairs", "entities")
 
 _WRITER = "python -m kbforge_lab.training.defaults.confidence"
-_AT_ONCE = 200_000  # pairs, whose features are held at one time
-_SUREST = 0.9  # what a report counts as at most; at least the rest to 1
+_SUREST = 0.97  # what a report counts as at most; at least the rest to 1
+_OF_PAIRS = 0.5  # weight of the report of a pair
 
 
 @dataclass(frozen=True, eq=False)
 class TreeConfidence:
-    """The maps of a folder, for one file: log odds, and the likelihoods that they were fitted
-    for."""
+    """The map of a folder, for one file."""
 
-    pairs: Trees
-    entities: Trees
-    likelihoods: tuple[str, ...]
-    shares: Mapping[str, float]  # of the report in what is told of pairs, and of entities
+    entities: Trees  # log odds
+    likelihoods: tuple[str, ...]  # that they were fitted for
+    share: float  # of the report in what is told of entities
     context: FileContext
 
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
         """As `ConfidenceMap`."""
         entities, trees = reported.entities, self.entities
-        described = ConfidenceFeatures(reported, self.context, trees.used)
+        described = ConfidenceFeatures(reported, self.context)
         sums = np.empty(len(entities))
         for start in range(0, len(entities), AT_ONCE):
             part = slice(start, min(start + AT_ONCE, len(entities)))
             sums[part] = trees.predict(described.entities(trees.features, part))
-        return self._told("entities", entities.probability, sums, entities.subproblem)
+        calibrated = expit(sums)  # NumPy's exp has other last bits on other processors
+        if self.context.likelihood not in self.likelihoods:
+            calibrated = np.minimum(calibrated, entities.probability)
+            return in_order(entities.probability, calibrated, entities.subproblem)
+        calibrated = in_order(entities.probability, calibrated, entities.subproblem)
+        return pooled(entities.probability, calibrated, self.share)
 
     def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
         """As `ConfidenceMap`."""
-        described = ConfidenceFeatures(reported, self.context)
-        sums = np.empty(len(pairs))
-        for start in range(0, len(pairs), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            rows = described.pairs(self.pairs.features, pairs.part(part))
-            sums[part] = self.pairs.predict(rows)
-        return self._told("pairs", pairs.probability, sums, pairs.subproblem)
+        odds = pair_odds(reported, self.context)
+        alone = None if odds is None else odds_of_pairs(odds, pairs)
+        return pairs_told(pairs.probability, alone)
 
-    def _told(
-        self, kind: str, probability: FloatArray, sums: FloatArray, subproblem: IntArray
-    ) -> FloatArray:
-        calibrated = expit(sums)  # NumPy's exp has other last bits on other processors
-        if self.context.likelihood not in self.likelihoods:
-            return in_order(probability, np.minimum(calibrated, probability), subproblem)
-        calibrated = in_order(probability, calibrated, subproblem)
-        return pooled(probability, calibrated, self.shares[kind])
+
+def pairs_told(probability: FloatArray, odds: FloatArray | None) -> FloatArray:
+    """The probabilities of pairs, from reports and log odds of the model of pairs, if known.
+
+    Arrays have shape [pairs]; log odds that are unknown are NaN.
+    """
+    alone = probability if odds is None else np.where(np.isnan(odds), probability, expit(odds))
+    return pooled(probability, alone, _OF_PAIRS)
 
 
 def pooled(probability: FloatArray, calibrated: FloatArray, share: float) -> FloatArray:
@@ -538,31 +540,25 @@ def in_order(probability: FloatArray, calibrated: FloatArray, subproblem: IntArr
 
 
 def confidence_bytes(
-    pairs: Trees,
     entities: Trees,
     likelihoods: tuple[str, ...],
-    shares: Mapping[str, float],
+    share: float,
     families: tuple[str, ...],
     files: int,
 ) -> bytes:
-    """The content of `confidence.safetensors`: trees, weights of the report, and the likelihoods.
+    """The content of `confidence.safetensors`: trees, and facts about them.
 
-    `shares` are by kind of claim.
+    `share` is the weight of the report, `files` how many the trees were fitted on.
     """
-    facts = {
-        "likelihoods": likelihoods,
-        "report": dict(shares),
-        "families": families,
-        "files": files,
-    }
+    facts = {"likelihoods": likelihoods, "report": share, "families": families, "files": files}
     told = np.frombuffer(json.dumps(facts).encode(), np.uint8)
-    return save_parts({"pairs": pairs, "entities": entities}, {"facts": told})
+    return save_parts({"entities": entities}, {"facts": told})
 
 
 def shipped_confidence(context: FileContext, defaults: str | None = None) -> TreeConfidence:
-    """The maps of the folder `defaults` for a file, or the shipped ones if it has none.
+    """The map of the folder `defaults` for a file, or the shipped one if it has none.
 
-    Maps that are damaged, in the old format or with unknown features are a ModelError.
+    One that is damaged, in an old format or with unknown features is a ModelError.
     """
     if defaults is not None and not (Path(defaults) / CONFIDENCE_FILE).exists():
         for earlier in sorted(Path(defaults).glob("doubt.*")):
@@ -574,20 +570,19 @@ def shipped_confidence(context: FileContext, defaults: str | None = None) -> Tre
     folder = default_folder(defaults, CONFIDENCE_FILE)
     where = quoted(str(folder / CONFIDENCE_FILE), 400)
     content = read_default(folder, CONFIDENCE_FILE)
-    trees, others = load_parts(content, where, KINDS_OF_CLAIMS, ("facts",))
-    for kind, known in (("pairs", PAIR_FEATURES), ("entities", ENTITY_FEATURES)):
-        for name in trees[kind].features:
-            if name not in known:
-                raise ModelError(
-                    f'{where}: expected features that this version has, got "{quoted(name)}" '
-                    f"({_WRITER} writes this file)"
-                )
-    likelihoods, shares = _facts(others["facts"], where)
-    return TreeConfidence(**trees, likelihoods=likelihoods, shares=shares, context=context)
+    trees, others = load_parts(content, where, ("entities",), ("facts",))
+    for name in trees["entities"].features:
+        if name not in ENTITY_FEATURES:
+            raise ModelError(
+                f'{where}: expected features that this version has, got "{quoted(name)}" '
+                f"({_WRITER} writes this file)"
+            )
+    likelihoods, share = _facts(others["facts"], where)
+    return TreeConfidence(trees["entities"], likelihoods, share, context)
 
 
-def _facts(facts: NDArray[Any], where: str) -> tuple[tuple[str, ...], Mapping[str, float]]:
-    """The likelihoods of the maps, and the weights of the report; earlier files have none."""
+def _facts(facts: NDArray[Any], where: str) -> tuple[tuple[str, ...], float]:
+    """The likelihoods of the trees, and the weight of the report."""
 
     def wrong(field: str, expected: str, got: str) -> ModelError:
         return ModelError(
@@ -601,11 +596,7 @@ def _facts(facts: NDArray[Any], where: str) -> tuple[tuple[str, ...], Mapping[st
     if not isinstance(told, dict):
         raise wrong("facts", "an object", quoted(told, 40))
     record = Record(told, wrong).only("likelihoods", "report", "families", "files")
-    shares = dict.fromkeys(KINDS_OF_CLAIMS, 0.0)
-    if "report" in record:
-        table = record.table("report").only(*KINDS_OF_CLAIMS)
-        shares = {kind: table.within(kind, 0.0, 1.0) for kind in KINDS_OF_CLAIMS}
-    return record.texts("likelihoods"), shares
+    return record.texts("likelihoods"), record.within("report", 0.0, 1.0)
 
 
 _CALLED = "confidence map"
@@ -686,12 +677,11 @@ def whole_of(reading: ConfidenceMap, reported: ClusteringReport) -> LearnedState
     return LearnedState(
         {
             "columns": columns,
-            "fragments": counted.fragments,
             "names": counted.names,
             "naming": list(counted.naming),
             "others": list(counted.others),
         },
-        {"parts": counted.parts, "stating": counted.stating},
+        {"parts": counted.parts},
     )
 
 
@@ -705,20 +695,19 @@ def with_whole(reading: ConfidenceMap, kept: LearnedState) -> ConfidenceMap:
         return replace(reading, reading=inner, offset=read.fields.number("shift"))
     if not isinstance(reading, TreeConfidence):
         return reading
+    # earlier versions also saved the number of fragments
     fields = read.only("columns", "fragments", "names", "naming", "others")
     columns = fields.get("columns", dict)
     for name, value in columns.items():
         if not isinstance(value, float | int):
             raise fields.wrong(f"columns.{name}", "a number", value)
     counted = FileCounts(
-        fields.count("fragments"),
         fields.get("names", int),
         fields.texts("naming"),
         fields.texts("others"),
         read.array("parts", np.int32, least=0),
-        read.array("stating", np.int32, least=0),
     )
-    if not len(counted.parts) or not len(counted.stating):
+    if not len(counted.parts):
         raise fields.wrong("parts", "counts", "none")
     return replace(reading, context=replace(reading.context, whole=FileSummary(counted, columns)))
 

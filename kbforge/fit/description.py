@@ -11,11 +11,9 @@ judge predicts for many groupings of a sample.
 from __future__ import annotations
 
 import hashlib
-import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 import orjson
@@ -34,10 +32,6 @@ from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.columns import FragmentColumns, Statements, statements_of
 from kbforge.kb.entities import firsts_of, naming
 from kbforge.kernel.binding import address, kernel_library, workers
-from kbforge.numerics import starts_of
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 NONE = -1
 
@@ -47,9 +41,7 @@ _KEYS = 8  # the rarest parts of a name lead to the names that are like it
 _MOST_SHARING = 64  # a part that more names have leads nowhere
 _MOST_ALIKE = 10  # names like a name
 _LEAST_ALIKE = 0.2  # cosine
-_MOST_STATING = 16  # a value that more fragments state links none of them
 _AT_ONCE = 1 << 16  # pairs of names, whose common parts are held at one time
-_LINKS = 6  # rare values that link a fragment to others
 _ROOM = 4  # places of a table of counts, of each thing that is counted
 _LEAST_ROOM, _MOST_ROOM = 1 << 6, 1 << 22
 _NO_HASH = np.zeros(0, np.int64)
@@ -68,12 +60,10 @@ class WeightedPairs:
 class FileCounts:
     """Counts of a whole file."""
 
-    fragments: int
     names: int  # distinct ones
     naming: tuple[str, ...]  # attributes that name its entities
     others: tuple[str, ...]  # attributes whose values are compared, the ones most often stated
     parts: NDArray[np.int32]  # [a power of 2] how many names have a part, by its hash
-    stating: NDArray[np.int32]  # [a power of 2] how many fragments state a value, by its hash
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,35 +79,10 @@ class Descriptions:
     letters: FloatArray  # [names] characters
     foreign: FloatArray  # [names] share of letters that are not Latin
     digits: FloatArray  # [names] whether there is a digit
-    often: list[IntArray]  # [attributes] how many fragments state each value
     counted: FileCounts  # of the whole file
 
     def __len__(self) -> int:
         return len(self.name)
-
-    @cached_property
-    def rare(self) -> sparse.csr_array:
-        """The rarest values of each fragment, [n, values]: products are in nats."""
-        from scipy import sparse  # .3 s to import
-
-        n, of_file = len(self), max(self.counted.fragments, len(self))
-        starts = starts_of(list(map(len, self.often)))
-        columns, counts = list[IntArray](), list[IntArray]()
-        for begin in range(0, n, _AT_ONCE):
-            values = self.values[begin : begin + _AT_ONCE]
-            often = np.zeros_like(values)
-            for at, by_value in enumerate(self.often):
-                there = values[:, at] >= 0
-                often[there, at] = by_value[values[there, at]]
-            often[(often < 2) | (often > _MOST_STATING)] = 0
-            rank = np.argsort(np.where(often > 0, often, n + 1), axis=1, kind="stable")
-            rank = np.argsort(rank, axis=1)
-            row, column = np.nonzero((often > 0) & (rank < _LINKS))
-            columns.append((starts[column] + values[row, column]).astype(np.int32))
-            counts.append(np.bincount(row, minlength=len(values)))
-        held, begins = np.concatenate(columns), starts_of(np.concatenate(counts))
-        weights = np.sqrt(np.log(of_file / np.maximum(np.concatenate([_NO_HASH, *self.often]), 1)))
-        return sparse.csr_array((weights[held], held, begins), shape=(n, starts[-1]))
 
 
 def describe(
@@ -141,25 +106,12 @@ def describe(
     name, names = attributes.names(naming_ones)
     named = np.bincount(name[name >= 0], minlength=len(names))
     values = np.full((n, len(others)), NONE, np.int32)
-    often: list[IntArray] = []
-    hashes, counts_of = [_NO_HASH], [_NO_HASH]
     for column, attribute in enumerate(others):
-        seen: dict[str, int] = {}
-        numbered = attributes.numbers(attribute, seen, str.casefold)
-        values[:, column] = numbered
-        by_value = np.bincount(numbered[numbered >= 0], minlength=len(seen))
-        hashes.append(_hashes(f"{attribute}\0{value}" for value in seen))
-        counts_of.append(by_value)
-        if file is not None:
-            by_value = np.maximum(by_value, file.stating[hashes[-1] % len(file.stating)])
-        often.append(by_value)
+        values[:, column] = attributes.numbers(attribute, {}, str.casefold)
     states = np.bincount(attributes.fragment, minlength=n)
     del attributes
     alike, parts = _alike(names, file)
-    stating = _table(np.concatenate(hashes), np.concatenate(counts_of))
-    counted = file or FileCounts(
-        n, len(names), tuple(sorted(naming_ones)), tuple(others), parts, stating
-    )
+    counted = file or FileCounts(len(names), tuple(sorted(naming_ones)), tuple(others), parts)
     return Descriptions(
         name,
         named,
@@ -170,7 +122,6 @@ def describe(
         np.array([len(x) for x in names], np.float64),
         np.array([_foreign(x) for x in names], np.float64),
         np.array([any(map(str.isdigit, x)) for x in names], np.float64),
-        often,
         counted,
     )
 
@@ -325,10 +276,6 @@ def _parts_of(
         return starts, columns, documents, _table(hashes, documents)
     documents = np.maximum(documents, file.parts[hashes % len(file.parts)])
     return starts, columns, documents, file.parts
-
-
-def _hashes(texts: Iterable[str]) -> IntArray:
-    return np.fromiter((zlib.crc32(text.encode()) for text in texts), np.int64)
 
 
 def _table(hashes: IntArray, counts: IntArray) -> NDArray[np.int32]:

@@ -2,17 +2,16 @@
 
 No label is read. The fragments give an entity's numbers of fragments and names, whether another
 entity has its name, the similarity of the nearest other name, and whether other values agree inside
-and with that neighbour. A model of pairs gives, for an *entity*, the certainty of the pairs inside,
-the strength of the best rival outside, and the probability that all inside and none outside belong;
-for a *pair*, its log odds, those of the best others of its two rows, and those through a third row.
-The judge gives the share of groupings with the same cluster or pair. Unknown values are NaN, which
-the trees treat as missing.
+and with that neighbour. A model of pairs gives the certainty of the pairs inside, the strength of
+the best rival outside, and the probability that all inside and none outside belong. The judge gives
+the share of groupings with the same cluster. Unknown values are NaN, which the trees treat as
+missing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -63,7 +62,7 @@ Columns: TypeAlias = dict[str, FloatArray]
 OF_ENTITIES = (
     *("fragments", "subproblem", "rivals", "names", "commonest", "borne_elsewhere", "kept"),
     *("nearest", "crowd", "cohesion", "words", "letters", "foreign", "digits", "attributes"),
-    *("agree", "compared", "neighbour_agrees", "neighbour_differs", "linked", "linked_share"),
+    *("agree", "compared", "neighbour_agrees", "neighbour_differs"),
 )
 _ALIKE = 0.5  # cosine from which two names are called alike
 AT_ONCE = 1 << 15  # entities whose features are held at one time
@@ -76,16 +75,10 @@ class EntityColumns:
     most of each name, and the most common value of each attribute.
     """
 
-    def __init__(
-        self, facts: Descriptions, entities: ReportedEntities, wanted: Collection[str] = OF_ENTITIES
-    ) -> None:
+    def __init__(self, facts: Descriptions, entities: ReportedEntities) -> None:
         self._facts, self._entities = facts, entities
         self._starts = starts_of(entities.lengths)
         self._rivals = np.bincount(entities.subproblem)
-        self._cluster = None  # [n] number of each fragment's
-        if not {"linked", "linked_share"}.isdisjoint(wanted):
-            self._cluster = np.zeros(len(facts), np.int64)
-            self._cluster[entities.members] = entities.of_members
         k, names = len(entities), len(facts.named)
         self._bearers = np.full((2, names), NONE, np.int32)  # the first ones of equals
         self._borne = np.zeros((2, names), np.int32)  # how many of their fragments bear it
@@ -104,7 +97,6 @@ class EntityColumns:
         compared = self._compared[part].astype(np.float64)
         with np.errstate(invalid="ignore"):
             agree = np.where(compared > 0, self._agreeing[part] / compared, np.nan)
-        linked = self._linked(members, of, part)
         stating = np.bincount(of, weights=facts.attributes[members], minlength=len(sizes))
         return {
             "fragments": np.log(sizes),
@@ -116,8 +108,6 @@ class EntityColumns:
             "agree": agree,
             "compared": compared,
             **self._beside(part, self._neighbours(names, part)),
-            "linked": linked,
-            "linked_share": linked / np.log(max(facts.counted.fragments, len(facts)) + 1.0),
         }
 
     def _members(self, part: slice) -> tuple[IntArray, IntArray]:
@@ -194,15 +184,6 @@ class EntityColumns:
         alone = neighbour < 0
         agree[alone], differ[alone] = np.nan, np.nan
         return {"neighbour_agrees": agree, "neighbour_differs": differ}
-
-    def _linked(self, members: IntArray, of: IntArray, part: slice) -> FloatArray:
-        """Nats of rare values that the best fragment outside shares with one inside."""
-        out = np.zeros(part.stop - part.start)
-        if self._cluster is None:
-            return out
-        shared = (self._facts.rare[members] @ self._facts.rare.T).tocoo()
-        outside = self._cluster[shared.col] != of[shared.row] + part.start
-        return _largest(of[shared.row[outside]], shared.data[outside], out)
 
 
 def _largest(of: IntArray, values: FloatArray | IntArray, least: FloatArray) -> FloatArray:
@@ -309,12 +290,10 @@ PAIRS_OF_ENTITIES = (
     *("odds_sum", "odds_mean", "odds_least", "odds_weakest", "odds_rival", "odds_rival_mean"),
     *("odds_margin", "odds_hold", "odds_alone", "odds_exact"),
 )
-PAIRS_OF_PAIRS = ("odds", "odds_other", "odds_ahead", "odds_between", "odds_bearers")
 PAIRS_OF_FILES = ("file_odds_precision", "file_odds_recall", "file_odds_links")
 JUDGED_OF_CLAIMS = ("votes", "votes_plain")
 JUDGED_OF_FILES = ("predicted", "predicted_gain", "predicted_votes")
 
-_AT_ONCE = 50_000  # pairs of fragments, whose links are held at one time
 _LEAST = -50.0  # nats; sums below say one thing
 
 
@@ -367,40 +346,14 @@ def odds_of_entities(odds: PairOdds, entities: ReportedEntities) -> dict[str, Fl
     return found
 
 
-def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> dict[str, FloatArray]:
-    """The columns `PAIRS_OF_PAIRS`, each of shape [pairs]."""
+def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> FloatArray:
+    """The log odds of each pair, NaN where the model has not read both fragments; shape [pairs]."""
     rows = _rows_of(odds)
     keys = odds.first * rows + odds.second
     order = np.argsort(keys, kind="stable")
-    keys, nats = keys[order], odds.nats[order]
-    parts = []
-    for start in range(0, len(pairs), _AT_ONCE):
-        part = pairs.part(slice(start, start + _AT_ONCE))
-        i, j = odds.row[part.first], odds.row[part.second]
-        unread = (i == UNREAD) | (j == UNREAD)
-        own = _look_up(keys, nats, i * rows + j, odds.apart)
-        others, between = [], np.full(len(i), odds.apart)
-        for one, two in ((i, j), (j, i)):
-            place, at = _links_of(odds.first, one)
-            third = odds.second[at]
-            other = (third != two[place]) & (third != one[place])
-            apart = np.full(len(one), odds.apart)
-            others.append(_largest(place[other], odds.nats[at][other], apart))
-            if one is i:
-                # the links of a row outside are not there, but those to it are
-                way = _look_up(keys, nats, two[place] * rows + third, odds.apart)
-                both = np.minimum(way, odds.nats[at])
-                np.maximum.at(between, place[other], both[other])
-        near = np.bincount(odds.first[odds.nats > 0], minlength=rows)
-        most = np.maximum(*others)
-        bearers = np.log1p(np.maximum(near[i], near[j]))
-        found = (own, most, own - most, between, bearers)
-        parts.append(tuple(np.where(unread, np.nan, column) for column in found))
-    columns = zip(*parts, strict=True) if parts else ([np.zeros(0)] for _ in PAIRS_OF_PAIRS)
-    return {
-        name: np.concatenate(column).astype(np.float64)
-        for name, column in zip(PAIRS_OF_PAIRS, columns, strict=True)
-    }
+    i, j = odds.row[pairs.first], odds.row[pairs.second]
+    found = _look_up(keys[order], odds.nats[order], i * rows + j, odds.apart)
+    return np.where((i == UNREAD) | (j == UNREAD), np.nan, found)
 
 
 def odds_of_file(odds: PairOdds, entities: ReportedEntities) -> dict[str, float]:
@@ -439,17 +392,6 @@ def judged_of_entities(
     for name, votes in _votes_of(predicted, exact).items():
         columns[name][known] = votes
     return columns
-
-
-def judged_of_pairs(
-    predicted: Prediction, places: IntArray, pairs: ReportedPairs
-) -> dict[str, FloatArray]:
-    """The columns `JUDGED_OF_CLAIMS`; NaN for pairs outside the judge's sample."""
-    first, second = places[pairs.first], places[pairs.second]
-    known = (first >= 0) & (second >= 0)
-    together = predicted.labels[:, first] == predicted.labels[:, second]
-    votes = _votes_of(predicted, together.astype(np.float64))
-    return {name: np.where(known, column, np.nan) for name, column in votes.items()}
 
 
 def judged_of_file(predicted: Prediction, votes: FloatArray) -> dict[str, float]:
@@ -513,20 +455,12 @@ PAIRS = "pairs"
 
 _WHOLE = (*PAIRS_OF_FILES, *JUDGED_OF_FILES)
 ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, *JUDGED_OF_CLAIMS, *_WHOLE)
-PAIR_FEATURES = (REPORTED, *PAIRS_OF_PAIRS, *JUDGED_OF_CLAIMS)
-"""Features of a file or its names are misleading for pairs on new kinds of data."""
 
 
 class ConfidenceFeatures:
     """A report with a confidence map's other inputs."""
 
-    def __init__(
-        self,
-        reported: ClusteringReport,
-        context: FileContext,
-        wanted: Collection[str] = OF_ENTITIES,  # others may be 0
-    ) -> None:
-        self._wanted = wanted
+    def __init__(self, reported: ClusteringReport, context: FileContext) -> None:
         self._fragments, self._entities, self._context = (
             reported.fragments,
             reported.entities,
@@ -535,11 +469,11 @@ class ConfidenceFeatures:
         self._stated = reported.stated
         predicted = context.predicted
         self._places = None if predicted is None else predicted.places(reported.fragments)
-        self._odds = _odds(reported, context)
+        self._odds = pair_odds(reported, context)
 
     @cached_property
     def _facts(self) -> Descriptions:
-        """The names and values of the fragments; columns of pairs do not need them."""
+        """The names and values of the fragments."""
         whole = self._context.whole
         counted = None if whole is None else whole.counted
         return describe(self._fragments, counted, self._stated)
@@ -550,15 +484,6 @@ class ConfidenceFeatures:
         columns = self._described.of(part)
         columns |= {name: column[part] for name, column in self._compared.items()}
         return self._rows(features, self._entities.probability[part], columns)
-
-    def pairs(self, features: tuple[str, ...], pairs: ReportedPairs) -> FloatArray:
-        """Some columns of some pairs, shape [pairs, features]."""
-        columns: Columns = {}
-        if self._odds is not None:
-            columns |= odds_of_pairs(self._odds, pairs)
-        if self._context.predicted is not None and self._places is not None:
-            columns |= judged_of_pairs(self._context.predicted, self._places, pairs)
-        return self._rows(features, pairs.probability, columns)
 
     def _rows(
         self, features: tuple[str, ...], probability: FloatArray, columns: Columns
@@ -575,7 +500,7 @@ class ConfidenceFeatures:
 
     @cached_property
     def _described(self) -> EntityColumns:
-        return EntityColumns(self._facts, self._entities, self._wanted)
+        return EntityColumns(self._facts, self._entities)
 
     @cached_property
     def _compared(self) -> Columns:
@@ -604,7 +529,7 @@ class ConfidenceFeatures:
         return whole
 
 
-def _odds(reported: ClusteringReport, context: FileContext) -> PairOdds | None:
+def pair_odds(reported: ClusteringReport, context: FileContext) -> PairOdds | None:
     """The log odds of the model of pairs; if it clusters, it has placed the fragments added to the
     file."""
     if context.pairs is None:

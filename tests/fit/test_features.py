@@ -15,11 +15,9 @@ from kbforge.fit.features import (
     OF_ENTITIES,
     PAIRS_OF_ENTITIES,
     PAIRS_OF_FILES,
-    PAIRS_OF_PAIRS,
     EntityColumns,
     judged_of_entities,
     judged_of_file,
-    judged_of_pairs,
     log_odds,
     odds_of_entities,
     odds_of_file,
@@ -188,12 +186,10 @@ def test_entities_by_the_model_of_pairs():
 
 
 def test_pairs_by_the_model_of_pairs():
-    found = odds_of_pairs(odds(), pairs_of((0, 1), (1, 2), (2, 3), (0, 3)))
-    assert tuple(found) == PAIRS_OF_PAIRS
-    assert found["odds"].tolist() == [4.0, 2.0, -1.0, -5.0]
-    assert found["odds_other"].tolist() == [2.0, -1.0, 2.0, 2.0]
-    assert found["odds_ahead"].tolist() == [2.0, 3.0, -3.0, -7.0]
-    assert found["odds_between"].tolist() == [2.0, -5.0, -5.0, -1.0]
+    pairs = pairs_of((0, 1), (1, 2), (2, 3), (0, 3))
+    assert odds_of_pairs(odds(), pairs).tolist() == [4.0, 2.0, -1.0, -5.0]
+    unread = odds_of_pairs(replace(odds(), row=np.array([0, 1, 2, -1])), pairs)
+    assert np.isnan(unread).tolist() == [False, False, True, True]
 
 
 def test_the_file_by_the_model_of_pairs():
@@ -217,9 +213,6 @@ def test_groupings_vote():
     assert found["votes"][:2] == pytest.approx([0.5, 0.5])
     assert found["votes_plain"][:2] == pytest.approx([1 / 3, 1 / 3])
     assert np.isnan(found["votes"][2])  # it is not in the sample
-    together = judged_of_pairs(predicted, places, pairs_of((1, 3), (0, 3), (0, 2)))
-    assert together["votes"][:2] == pytest.approx([0.7, 0.5])
-    assert np.isnan(together["votes"][2])
     assert judged_of_file(predicted, found["votes"]) == pytest.approx(
         {"predicted": 0.8, "predicted_gain": 0.1, "predicted_votes": 0.5}
     )

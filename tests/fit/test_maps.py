@@ -35,7 +35,7 @@ from kbforge.fit.confidence import (
     shipped_confidence,
 )
 from kbforge.fit.description import FileContext, Prediction
-from kbforge.fit.features import ENTITY_FEATURES, PAIR_FEATURES, REPORTED, ClusteringReport
+from kbforge.fit.features import ENTITY_FEATURES, REPORTED, ClusteringReport
 from kbforge.fit.prepare import prepare
 from kbforge.models.bundle import MANIFEST, list_defaults
 from kbforge.models.trees import Trees
@@ -180,13 +180,9 @@ def stump(features, column, offset):
     )
 
 
-NO_SHARE = {"pairs": 0.0, "entities": 0.0}
-
-
-def write(folder, pairs=None, entities=None, shares=NO_SHARE):
-    pairs = pairs or stump(PAIR_FEATURES, REPORTED, 0.0)
+def write(folder, entities=None, share=0.0):
     entities = entities or stump(ENTITY_FEATURES, "borne_elsewhere", 0.5)
-    content = confidence_bytes(pairs, entities, ("bigram",), shares, ("made",), 3)
+    content = confidence_bytes(entities, ("bigram",), share, ("made",), 3)
     return listed(folder, content)
 
 
@@ -218,28 +214,30 @@ def test_a_folder_is_read_and_applied(tmp_path):
     reported = ClusteringReport(people(), entities)
     expected = expit([1.5, 1.5, -0.5, -0.5, -0.5])  # the first two names are borne elsewhere
     assert found.of_entities(reported) == pytest.approx(expected)
-    pairs = replace(pairs_of((0, 1), (0, 2)), probability=np.array([0.9, 0.2]))
-    assert found.of_pairs(reported, pairs) == pytest.approx(expit(np.array([1, -1])))
 
 
 def test_the_report_has_its_share_in_what_is_told(tmp_path):
-    folder = write(tmp_path, shares={"pairs": 0.4, "entities": 0.1})
+    folder = write(tmp_path, share=0.1)
     entities = entities_of((0, 1), (2,), (3,), (4,), (5,), probability=[1, 0.5, 0.5, 0.0, 1])
     told = read_from(folder).of_entities(ClusteringReport(people(), entities))
     trees = expit([1.5, 1.5, -0.5, -0.5, -0.5])
-    # however sure a report is, it counts as .9
-    assert told == pytest.approx(0.9 * trees + 0.1 * np.array([0.9, 0.5, 0.5, 0.1, 0.9]))
-    pairs = replace(pairs_of((0, 1), (0, 2)), probability=np.array([0.8, 0.2]))
-    told = read_from(folder).of_pairs(ClusteringReport(people(), entities), pairs)
-    assert told == pytest.approx(0.6 * expit(np.array([1, -1])) + 0.4 * np.array([0.8, 0.2]))
+    # however sure a report is, it counts as .97
+    assert told == pytest.approx(0.9 * trees + 0.1 * np.array([0.97, 0.5, 0.5, 0.03, 0.97]))
 
 
-def test_a_file_of_earlier_maps_gives_the_report_no_share(tmp_path):
-    write(tmp_path)
-    parts = load((tmp_path / CONFIDENCE_FILE).read_bytes())
-    facts = np.frombuffer(b'{"likelihoods": ["bigram"], "families": [], "files": 1}', np.uint8)
-    found = read_from(listed(tmp_path, save({**parts, "facts": facts})))
-    assert found.shares == NO_SHARE
+def test_a_pair_is_the_mean_of_its_report_and_of_the_pair_alone(tmp_path):
+    pairs = replace(pairs_of((0, 1), (0, 2), (1, 4)), probability=np.array([0.9, 1.0, 0.2]))
+    report = ClusteringReport(people(), entities_of(*((k,) for k in range(6))))
+    told = read_from(write(tmp_path)).of_pairs(report, pairs)
+    assert told == pytest.approx([0.9, 0.985, 0.2])  # without a model of pairs
+    model = create("likelihoods", "pairs", {})
+    model.fit(people())
+    odds = model.pair_odds(people())
+    links = zip(odds.first.tolist(), odds.second.tolist(), odds.nats.tolist(), strict=True)
+    row, nats = odds.row, {(i, j): nats for i, j, nats in links}
+    alone = expit([nats.get((row[i], row[j]), odds.apart) for i, j in ((0, 1), (0, 2), (1, 4))])
+    heard = shipped_confidence(FileContext("names", model), str(tmp_path))
+    assert heard.of_pairs(report, pairs) == pytest.approx(alone / 2 + np.array([0.45, 0.485, 0.1]))
 
 
 def test_of_another_likelihood_nothing_bolder_than_its_report_is_told(tmp_path):
@@ -272,23 +270,23 @@ def test_what_is_wrong_is_one_sentence(tmp_path):
                 (b"[]", "facts: expected an object"),
                 (b"{}", "likelihoods: expected an array, got nothing"),
                 (b'{"likelihoods": ["a"], "more": 1}', "more: expected one of likelihoods"),
+                (b'{"likelihoods": ["a"]}', "report: expected a number from 0 to 1, got nothing"),
                 (
-                    b'{"likelihoods": ["a"], "report": {"pairs": 1.5, "entities": 0}}',
-                    "report.pairs: expected a number from 0 to 1, got",
+                    b'{"likelihoods": ["a"], "report": 1.5}',
+                    "report: expected a number from 0 to 1, got",
                 ),
             )
         ),
-        ({**parts, "pairs": parts["pairs"][:-9]}, "pairs: the trees are damaged"),
-        ({"pairs": parts["pairs"]}, "expected pairs, entities, facts"),
+        ({**parts, "entities": parts["entities"][:-9]}, "entities: the trees are damaged"),
+        ({"entities": parts["entities"]}, "expected entities, facts"),
     ):
         listed(tmp_path, save(content))
         with pytest.raises(KBForgeError, match=why):
             read_from(tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["pairs", "entities"])
-def test_what_ships_never_descends_in_the_report(kind):
-    trees = getattr(shipped_confidence(FileContext("attributes")), kind)
+def test_what_ships_never_descends_in_the_report():
+    trees = shipped_confidence(FileContext("attributes")).entities
     rng = np.random.default_rng(0)
     at = trees.features.index(REPORTED)
     rows = rng.normal(scale=3, size=(200, len(trees.features)))
@@ -298,8 +296,6 @@ def test_what_ships_never_descends_in_the_report(kind):
         rows[:, at] = reported
         sums.append(trees.predict(rows))
     assert (np.diff(sums, axis=0) >= -1e-12).all()
-    if kind == "pairs":  # of entities the report itself says no more than all else does
-        assert (sums[-1] > sums[0]).any()
 
 
 def test_what_ships_is_not_sure_of_names_that_are_borne_elsewhere():

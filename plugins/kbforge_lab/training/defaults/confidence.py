@@ -1,4 +1,4 @@
-"""Trains the shipped confidence maps, on claims about many labelled files.
+"""Trains the shipped confidence map, on claims about many labelled files.
 
     python -m kbforge_lab.training.defaults.confidence --data DATA --claims CLAIMS --out OUT
 
@@ -7,16 +7,16 @@
    makes them hard, some of them have thousands of fragments; the family's own files that are not
    too large are there as they are. The claims, their features and their truth are kept below
    CLAIMS, so a run that was stopped goes on.
-2. For each family, trees are fitted on the claims of the others' files, and read all of the
-   family's own.
-3. The share of the report is the least with which trees that have not seen a family say as well as
-   with any what is true of the default's claims there: for a family's maps, on all other families.
-4. The maps of each family are written to OUT/without/FAMILY, and judged on its own claims by the
-   default, by how the files were drawn. The maps that ship are fitted on all families that may
-   train what ships, and written to OUT.
+2. For each family, trees are fitted on the claims about entities of the others' files, and read all
+   of the family's own.
+3. The share of the report is the one with which trees that have not seen a family say best what is
+   true of the default's claims there: for a family's map, on all other families.
+4. The map of each family is written to OUT/without/FAMILY, and judged on its own claims by the
+   default, by how the files were drawn. The map that ships is fitted on all families that may train
+   what ships, and written to OUT. Claims about pairs only judge: nothing is fitted for them.
 
-Families weigh the same, and so do the files of a family. The default's claims of a file weigh as
-much as those of all likelihoods that it did not choose.
+Families weigh the same, so do the ways to draw their files, and the files of each. The default's
+claims of a file weigh as much as those of all likelihoods that it did not choose.
 """
 
 from __future__ import annotations
@@ -45,17 +45,24 @@ from kbforge.evaluation.reliability import (
     pair_probabilities,
     reliability,
 )
-from kbforge.fit.confidence import CONFIDENCE_FILE, confidence_bytes, in_order, pooled
+from kbforge.fit.confidence import (
+    CONFIDENCE_FILE,
+    confidence_bytes,
+    in_order,
+    pairs_told,
+    pooled,
+)
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.features import (
     ENTITY_FEATURES,
     JUDGED_OF_CLAIMS,
     JUDGED_OF_FILES,
-    PAIR_FEATURES,
     PAIRS,
     REPORTED,
     ClusteringReport,
     ConfidenceFeatures,
+    odds_of_pairs,
+    pair_odds,
 )
 from kbforge.fit.hypotheses import NAMES
 from kbforge.fit.prepare import Chooser
@@ -74,7 +81,7 @@ from kbforge_lab.training.defaults.families import (
 from kbforge_lab.training.defaults.pairs import fit_trees
 
 LIKELIHOODS = ("names", "attributes", PAIRS)
-KINDS = {"entities": ENTITY_FEATURES, "pairs": PAIR_FEATURES}
+KINDS = ("entities", "pairs")
 PARAMETERS: dict[str, Any] = {
     "objective": "binary",
     "seed": 0,
@@ -88,7 +95,7 @@ PARAMETERS: dict[str, Any] = {
 }
 ROUNDS = 150
 
-_SPEAKS_FOR = (REPORTED, "odds", *JUDGED_OF_CLAIMS)  # the more, the more probable
+_SPEAKS_FOR = (REPORTED, *JUDGED_OF_CLAIMS)  # the more, the more probable
 _WITHOUT_VOTES, _WITHOUT_JUDGE = 0.4, 0.15  # shares of files
 _MOST_FITTED = 60  # of one kind of a file and likelihood, of those that maps are fitted on
 _MOST_CLAIMS = 400  # of one kind of a file; more say the same again
@@ -96,14 +103,13 @@ _MOST_WHOLE = 25_000  # fragments of a file that is taken as it is
 _LARGE, _VAST = 4, 2  # files of a family
 RESAMPLED, MANY, WHOLE = DRAWN = ("resampled", "many", "whole")
 _SHARES = np.linspace(0.0, 0.8, 9)
-_AS_GOOD = 0.005  # nats a claim, which are no reason for a larger share
 
 
 @dataclass(frozen=True, slots=True)
 class KnownClaims:
     """Claims of one kind with their truth; arrays over claims."""
 
-    rows: FloatArray  # log odds and features, [claims, features]
+    rows: FloatArray  # features; of pairs the log odds of the model, [claims, features]
     probability: FloatArray  # reported
     subproblem: IntArray  # numbers differ between files
     true: BoolArray  # by gold
@@ -182,10 +188,12 @@ def _arrays(file: LabelledFile, posterior: Posterior, context: FileContext) -> d
     labels = [fragment.label for fragment in file.fragments]
     entities = entity_probabilities([posterior])
     pairs = pair_probabilities([posterior], LEAST)
-    described = ConfidenceFeatures(ClusteringReport(file.fragments, entities), context)
+    reported = ClusteringReport(file.fragments, entities)
+    odds = pair_odds(reported, context)
+    unread = np.full(len(pairs), np.nan)
     rows = {
-        "entities": described.entities(ENTITY_FEATURES),
-        "pairs": described.pairs(PAIR_FEATURES, pairs),
+        "entities": ConfidenceFeatures(reported, context).entities(ENTITY_FEATURES),
+        "pairs": (unread if odds is None else odds_of_pairs(odds, pairs))[:, None],
     }
     claims = {"entities": entity_claims(entities, labels), "pairs": pair_claims(pairs, labels)}
     found: dict[str, Any] = {}
@@ -237,28 +245,30 @@ def _kept(claims: Path) -> Iterator[tuple[str, str, Path]]:
 
 
 def weights(known: KnownClaims) -> FloatArray:
-    """Each family the same, within it each file, within it the default; mean 1, shape [claims]."""
-    run = np.unique(known.run.astype(str), return_inverse=True)[1]
+    """Each family the same, within it each way to draw, then each file, then the default; mean 1,
+    shape [claims]."""
+    run, family, drawn = (
+        np.unique(names.astype(str), return_inverse=True)[1]
+        for names in (known.run, known.family, known.drawn)
+    )
     _, own, claims = np.unique(
         known.file * len(LIKELIHOODS) + run, return_inverse=True, return_counts=True
     )
     each = np.where(known.chosen, len(LIKELIHOODS) - 1.0, 1.0) / claims[own]
-    for numbers in (known.file, np.unique(known.family.astype(str), return_inverse=True)[1]):
+    for numbers in (known.file, family * len(DRAWN) + drawn, family):
         each /= np.bincount(numbers, weights=each)[numbers]
     out: FloatArray = each / each.mean()
     return out
 
 
-def fitted(known: KnownClaims, kind: str) -> Trees:
-    """The map of claims."""
-    features = KINDS[kind]
-    known = _forgetful(_thinned(known), features)
-    monotone = [int(name in _SPEAKS_FOR) for name in features]
+def fitted(known: KnownClaims) -> Trees:
+    """The trees of claims about entities."""
+    known = _forgetful(_thinned(known))
     return fit_trees(
-        features,
+        ENTITY_FEATURES,
         known.rows,
         known.true.astype(np.float64),
-        {**PARAMETERS, "monotone_constraints": monotone},
+        {**PARAMETERS, "monotone_constraints": [int(n in _SPEAKS_FOR) for n in ENTITY_FEATURES]},
         ROUNDS,
         weights(known),
     )
@@ -273,7 +283,7 @@ def _thinned(known: KnownClaims) -> KnownClaims:
     return known.where(np.sort(order[rank < _MOST_FITTED]))
 
 
-def _forgetful(known: KnownClaims, features: tuple[str, ...]) -> KnownClaims:
+def _forgetful(known: KnownClaims) -> KnownClaims:
     """The same without the judge's votes for some files and likelihoods.
 
     The judge sees a sample of large files, and is not asked where alpha is given.
@@ -284,8 +294,7 @@ def _forgetful(known: KnownClaims, features: tuple[str, ...]) -> KnownClaims:
     rows = known.rows.copy()
     for names, share in ((JUDGED_OF_CLAIMS, _WITHOUT_VOTES), (JUDGED_OF_FILES, _WITHOUT_JUDGE)):
         for name in names:
-            if name in features:
-                rows[luck < share, features.index(name)] = np.nan
+            rows[luck < share, ENTITY_FEATURES.index(name)] = np.nan
     return replace(known, rows=rows)
 
 
@@ -296,21 +305,14 @@ def read(trees: Trees, known: KnownClaims) -> FloatArray:
 
 
 def share_of_report(known: KnownClaims, calibrated: FloatArray) -> float:
-    """The least share of the report that says as well as any what is true of the default's claims.
+    """The share of the report that says best what is true of the default's claims.
 
-    Scores are means over resampled and whole files, which weigh the same.
     `calibrated` [claims] is by trees that have not seen the family of a claim.
     """
-    found = []
-    for drawn in DRAWN:
-        own = known.chosen & (known.drawn == drawn)
-        if own.any():
-            part, said = known.where(own), calibrated[own]
-            each = weights(part)
-            mixed = (pooled(part.probability, said, share) for share in _SHARES.tolist())
-            found.append([_log_score(one, part.true, each) for one in mixed])
-    scores = np.mean(found, axis=0)
-    return float(_SHARES[np.argmax(scores <= scores.min() + _AS_GOOD)])
+    part, said = known.where(known.chosen), calibrated[known.chosen]
+    each = weights(part)
+    mixed = (pooled(part.probability, said, share) for share in _SHARES.tolist())
+    return float(_SHARES[np.argmin([_log_score(one, part.true, each) for one in mixed])])
 
 
 def judged(known: KnownClaims, calibrated: FloatArray) -> dict[str, float]:
@@ -365,48 +367,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args(arguments)
     collect(chosen.data, chosen.claims, chosen.out, chosen.count, chosen.seed)
+    known = gathered(chosen.claims, "entities")
     ships = np.array([family.name for family in FAMILIES if family.ships], object)
-    files = 0
-    maps: dict[str, dict[str, Trees]] = {}
-    shares: dict[str, dict[str, float]] = {}
-    for kind in KINDS:
-        known = gathered(chosen.claims, kind)
-        may = np.isin(known.family, ships)
-        files = max(files, len(np.unique(known.file[may])))
-        unseen = np.zeros(len(known.true))  # probabilities by trees that have not seen the family
-        names = [family.name for family in FAMILIES if (known.family == family.name).any()]
-        for name in names:
-            own = known.family == name
-            trees = fitted(known.where(may & ~own), kind)
-            maps.setdefault(f"without/{name}", {})[kind] = trees
-            unseen[own] = read(trees, known.where(own))
-        maps.setdefault("", {})[kind] = fitted(known.where(may), kind)
-        told = unseen.copy()
-        for name in ["", *names]:
-            own = known.family == name
-            share = share_of_report(known.where(may & ~own), unseen[may & ~own])
-            told[own] = pooled(known.probability[own], unseen[own], share)
-            shares.setdefault(f"without/{name}" if name else "", {})[kind] = share
-        _print_kind(kind, known, told, shares[""][kind])
-    for folder, trees_of in maps.items():
-        if trees_of.keys() != KINDS.keys():  # no claims of a kind
-            continue
-        content = confidence_bytes(
-            **trees_of,
-            likelihoods=LIKELIHOODS,
-            shares=shares[folder],
-            families=tuple(str(ship) for ship in ships if folder != f"without/{ship}"),
-            files=files,
-        )
-        _write(chosen.out / folder / CONFIDENCE_FILE, content)
-        list_defaults(chosen.out / folder)
+    may = np.isin(known.family, ships)
+    unseen = np.zeros(len(known.true))  # probabilities by trees that have not seen the family
+    trees_of: dict[str, Trees] = {}
+    for name in [family.name for family in FAMILIES if (known.family == family.name).any()]:
+        own = known.family == name
+        trees_of[name] = fitted(known.where(may & ~own))
+        unseen[own] = read(trees_of[name], known.where(own))
+    trees_of[""] = fitted(known.where(may))
+    told = unseen.copy()
+    for name, trees in trees_of.items():
+        own = known.family == name
+        share = share_of_report(known.where(may & ~own), unseen[may & ~own])
+        told[own] = pooled(known.probability[own], unseen[own], share)
+        names = tuple(str(ship) for ship in ships if ship != name)
+        files = len(np.unique(known.file[may & ~own]))
+        content = confidence_bytes(trees, LIKELIHOODS, share, names, files)
+        folder = chosen.out / "without" / name if name else chosen.out
+        _write(folder / CONFIDENCE_FILE, content)
+        list_defaults(folder)
+    print(f"share of the report of entities: {share:.1f}")
+    _print_kind("entities", known, told)
+    pairs = gathered(chosen.claims, "pairs")
+    _print_kind("pairs", pairs, pairs_told(pairs.probability, pairs.rows[:, 0]))
 
 
-def _print_kind(kind: str, known: KnownClaims, told: FloatArray, share: float) -> None:
+def _print_kind(kind: str, known: KnownClaims, told: FloatArray) -> None:
     """The figures of each family by how its files were drawn, and their means."""
     print(
-        f"\n{kind}, share of the report {share:.1f}: family, claims, share true, ECE (by files), "
-        "log score, mean, spread, the surest tenth and its share true"
+        f"\n{kind}: family, claims, share true, ECE (by files), log score, mean, spread, the "
+        "surest tenth and its share true"
     )
     for drawn in DRAWN:
         found = []
