@@ -3,10 +3,11 @@
 The log odds of a pair are a sum of terms, in nats, each said of one attribute:
 
 name
-    The kind of relation of the two (`words`), and the log of the longer name's share of the
-    mentions of all names that the shorter one may stand for.
+    The kind of relation of the two (`words`), the log of the longer name's share of the mentions of
+    all names that the shorter one may stand for, and whether what the longer one adds is told of
+    the shorter one.
 type
-    Equal or different.
+    Different.
 neighbour
     Whether one is a neighbour of the other, which speaks against, and how alike the others are.
 description
@@ -16,18 +17,20 @@ description
 *Alike* is measured by the file itself: the cosine of two bags, rare words count more, and of it
 minus the log of the share of pairs of names, drawn at random, that are at least as alike.
 
-The weights were set by hand, near those of logistic models of graphs and of annotated news, which
-agree but for one thing: to stand in one text unit speaks for an alias in news, and against it in a
-graph that a model extracted, so units are not read.
+The weights, `weights.json`, are those of a logistic model of the labelled pairs of four graphs that
+language models made (`kbforge_lab.training.aliases`). Annotated news is not read: there, to stand
+in one text unit speaks for an alias, in a graph that a model extracted against it.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from importlib import resources
 from itertools import combinations
 from sys import intern
 from typing import TypeAlias
@@ -49,38 +52,16 @@ from kbforge_graphs.likelihoods.aliases.words import (
 
 Pair: TypeAlias = tuple[str, str]
 """Two exact names, the lesser first."""
-WEIGHTS: Mapping[str, Mapping[str, float]] = {
-    "name": {
-        "same": 1.4,
-        "title": 1.6,
-        "initials": 0.7,
-        "aside": 0.5,
-        "head": -0.7,
-        "head of a person": 0.5,
-        "start": -2.5,
-        "start of a person": -1.0,
-        "part": -1.0,
-        "number": -1.3,
-        "spelling": -1.2,
-        "spelling of a person": -0.2,
-        "sibling": -4.5,
-        "apart": -1.2,
-        "unlike": -6.0,
-        "share": 1.0,  # log of the share of mentions
-        "word": -0.5,  # of the same single word, as FATHER and THE FATHER
-    },
-    "type": {"equal": 0.6, "different": -2.3},
-    "neighbour": {"linked": -1.8, "near": 0.5},  # likeness above `_EXPECTED`, nats
-    "description": {"words": 0.5, "cue": 2.3, "subject": 0.5, "gender": -3.0},
-}
+WEIGHTS: Mapping[str, Mapping[str, float]] = json.loads(
+    resources.files(__package__).joinpath("weights.json").read_text("utf-8")
+)
 """By attribute and feature, nats."""
-_BY_PERSON = ("head", "start", "spelling")
+_BY_PERSON = ("head", "start")
 _CONTAINED = ("title", "initials", "aside", "head", "start", "part")
 _ALIKE_ANYHOW = ("number", "sibling", "unlike")
-_EXPECTED = {"near": 1.5, "words": 3.0}
-_MOST = {"near": 4.0, "words": 7.0}
-_LEAST_TO_FOLLOW = -1.0
-"""Two aliases of one name are compared, if each has these log odds with it, nats."""
+_MOST = {"near": 5.5, "words": 10.0}  # nats
+_LEAST = -1.0
+"""Names are never joined below these log odds; from them on, two aliases of one name are compared."""
 
 _MOST_SHARING = 256
 _CHANCE_PAIRS = 4_000
@@ -119,7 +100,7 @@ class Named:
     @property
     def person(self) -> bool:
         """Whether it seems to be one."""
-        return self.gender != 0 or _PERSON.search(self.type) is not None
+        return _PERSON.search(self.type) is not None if self.type else self.gender != 0
 
     def read(self) -> None:
         """Read the descriptions."""
@@ -193,6 +174,7 @@ class Evidence:
     Attributes:
         named: the names.
         terms: by pair, the sum of `WEIGHTS` for each attribute, nats.
+        least: the log odds from which on it is worth joining two names, nats.
 
     """
 
@@ -213,6 +195,7 @@ class Evidence:
                 self._titled[one.words.spelled].append(one)
         self.terms = {pair: self._terms(pair) for pair in self._kinds}
         self._compare_aliases()
+        self.least = least_worth([math.fsum(terms) for terms in self.terms.values()])
 
     def _words(self, pair: Pair) -> tuple[NameWords, NameWords]:
         return self.named[pair[0]].words, self.named[pair[1]].words
@@ -235,7 +218,7 @@ class Evidence:
         """Compare names that are aliases of a third one, too: they may contradict each other."""
         partners: dict[str, list[str]] = defaultdict(list)
         for (a, b), terms in self.terms.items():
-            if sum(terms) >= _LEAST_TO_FOLLOW:
+            if sum(terms) >= _LEAST:
                 partners[a].append(b)
                 partners[b].append(a)
         for names in partners.values():
@@ -261,18 +244,19 @@ class Evidence:
         found = {f"{kind} of a person" if person else kind: 1.0}
         if kind in _CONTAINED:
             found["share"] = math.log(self._share(pair, kind))
-        if kind == "same" and len(a.words.core) == 1:
-            found["word"] = 1.0
-        if a.type and b.type:
-            found["equal" if a.type == b.type else "different"] = 1.0
+            short, long = (self.named[name] for name in self._by_length(pair))
+            if {*short.words.said} < {*long.words.said} <= {*short.words.said} | short.described:
+                found["told"] = 1.0
+        if a.type and b.type and a.type != b.type:
+            found["different"] = 1.0
         if pair[1] in a.neighbours or pair[0] in b.neighbours:
             found["linked"] = 1.0
         if kind not in _ALIKE_ANYHOW:
             of_names = {*a.words.said, *b.words.said}
             likenesses = self._near.of(*pair, {*pair}), self._described.of(*pair, of_names)
-            for feature, alike in zip(_EXPECTED, likenesses, strict=True):
+            for feature, alike in zip(_MOST, likenesses, strict=True):
                 if alike is not None:
-                    found[feature] = min(alike, _MOST[feature]) - _EXPECTED[feature]
+                    found[feature] = min(alike, _MOST[feature])
         if said and (said != "subject" or kind != "same"):
             found[said] = 1.0
         if a.gender * b.gender < 0:
@@ -291,6 +275,19 @@ class Evidence:
             if exclusive(one.words.titles, other.words.titles)
         )
         return one.count / (one.count + others)
+
+
+def least_worth(log_odds: Sequence[float]) -> float:
+    """The log odds from which on joining raises the expected F1 of pairs; 0 if there are none.
+
+    They are those of half the best F1 that can be expected of the most probable pairs, if these are
+    enough for more than a guess.
+    """
+    if not log_odds:
+        return 0.0
+    likely = -np.sort(-1 / (1 + np.exp(-np.array(log_odds))))
+    best = (2 * np.cumsum(likely) / (np.arange(1, len(likely) + 1) + likely.sum())).max()
+    return max(_LEAST, math.log(best / (2 - best)))
 
 
 def _pair(a: str, b: str) -> Pair:
@@ -321,7 +318,7 @@ def _related(named: Mapping[str, Named]) -> set[Pair]:
         places = (
             *(by_letters[letters], by_letters.get("".join(words.aside), ())),
             *(by_letters[f"{len(words.core)} {some}"] for some in (letters[:4], letters[-4:])),
-            *(by_word[rarest], by_initials.get(words.core[0], ()) if len(words.core) == 1 else ()),
+            *(by_word[rarest], by_initials.get(words.abbreviation, ())),
         )
         for others in places:
             if len(others) <= _MOST_SHARING:

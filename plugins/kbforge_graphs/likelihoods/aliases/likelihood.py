@@ -2,7 +2,8 @@
 
 It reads graphs of mentions, which language models write: a fragment for each name in each text
 unit. The probability q of equal names is that of the likelihood `names`, the log odds o of two
-different names are those of `evidence`, in nats, clipped:
+different names are those of `evidence`, in nats, minus those from which on it is worth joining two
+names of this file, clipped:
 
     L(C) = sum over names a < b of C: s_a s_b o(a, b)
          + sum over names a of C: (n_a - 1) log q_a / (1 - q_a)
@@ -91,6 +92,7 @@ class AliasOdds:
         rows = [sorted((row[a], row[b])) for a, b in evidence.terms]
         pairs = np.array(rows, np.int64).reshape(-1, 2)
         terms = np.array([*evidence.terms.values()]).reshape(-1, len(WEIGHTS))
+        terms[:, 0] -= evidence.least
         by_row = np.lexsort(pairs.T[::-1])
         mentions = np.array([named[name].count for name in names], np.int64)
         own = np.array([rarity.facts(name).log_odds for name in names])

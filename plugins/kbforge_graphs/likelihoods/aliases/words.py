@@ -1,7 +1,9 @@
 """How two names are related as words.
 
-    same       THE PORTER, PORTER; OpenAI, Open AI; ACME INC., ACME
-    title      MR. SCROOGE, SCROOGE; STATE OF MISSISSIPPI, MISSISSIPPI
+    same       THE PORTER, PORTER; OpenAI, Open AI
+    form       ACME INC., ACME; STATE OF MISSISSIPPI, MISSISSIPPI
+    title      MR. SCROOGE, SCROOGE
+    order      MINISTRY OF FINANCE, FINANCE MINISTRY; JOHN F. KENNEDY, KENNEDY, JOHN
     initials   EU, EUROPEAN UNION
     aside      SCROOGE'S NEPHEW (FRED), FRED
     head       CHRISTMAS GOOSE, GOOSE; SAM RIVERA, RIVERA
@@ -72,6 +74,22 @@ class NameWords:
         return "".join(self.core).replace("-", "")
 
     @property
+    def stated(self) -> str:
+        """The letters of all its words."""
+        return "".join(self.said).replace("-", "")
+
+    @property
+    def letters(self) -> frozenset[str]:
+        """Its single letters."""
+        return frozenset(word for word in self.core if len(word) == 1)
+
+    @property
+    def abbreviation(self) -> str:
+        """What may be initials: a single word, or single letters; else ""."""
+        single = len(self.core) == 1 or len(self.letters) == len({*self.core}) > 1
+        return self.spelled if single else ""
+
+    @property
     def initials(self) -> tuple[str, ...]:
         """Its initials, with and without those of linking words; none of a single word."""
         if len(self.core) < 2:
@@ -107,7 +125,9 @@ def words_of(text: str) -> list[str]:
 
 def _without_articles(text: str) -> tuple[str, ...]:
     words = words_of(text)
-    return tuple(word for word in words if word not in ARTICLES) or tuple(words)
+    # "a" is an article at the beginning only: JOHN A. SMITH, INFLUENZA A
+    kept = (w for at, w in enumerate(words) if w not in ARTICLES or (w == "a" and at))
+    return tuple(kept) or tuple(words)
 
 
 def _folded(word: str) -> str:
@@ -124,7 +144,7 @@ def _split(said: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
     core = said
     if len(core) > 2 and core[0] in _KINDS_OF_PLACES and core[1] == "of":
         core = core[2:]
-    while len(core) > 1 and core[0] in _TITLES:
+    while len(core) > 1 and core[0] in _TITLES and core[1] not in _LINKING:
         core = core[1:]
     titles = frozenset(said[: len(said) - len(core)]) & _TITLES
     while len(core) > 1 and core[-1] in _FIRMS:
@@ -137,7 +157,11 @@ def relation(a: NameWords, b: NameWords) -> str:
     if a.several != b.several or exclusive(a.titles, b.titles) or _figures(a) != _figures(b):
         return "unlike"
     if a.spelled == b.spelled:
-        return "same" if a.titles == b.titles else "title"
+        if a.titles != b.titles:
+            return "title"
+        return "same" if a.stated == b.stated else "form"
+    if _reordered(a, b):
+        return "order"
     short, long = (a, b) if len(a.core) <= len(b.core) else (b, a)
     if long.aside == short.core or short.aside == long.core:
         return "aside"
@@ -148,7 +172,7 @@ def relation(a: NameWords, b: NameWords) -> str:
         return contained
     if _singular(a.core) == _singular(b.core):
         return "number"
-    if _misspelt(a.spelled, b.spelled):
+    if a.letters == b.letters and _misspelt(a.spelled, b.spelled):
         return "spelling"
     return "apart" if set(a.core).isdisjoint(b.core) else "sibling"
 
@@ -172,12 +196,22 @@ def _contained(short: NameWords, long: NameWords) -> str:
     return ""
 
 
+def _reordered(a: NameWords, b: NameWords) -> bool:
+    """Whether they have the same words but for initials and linking words, at least two."""
+    x, y = (
+        sorted(word for word in name.core if len(word) > 1 and word not in _LINKING)
+        for name in (a, b)
+    )
+    return len(x) > 1 and x == y and (a.letters <= b.letters or b.letters <= a.letters)
+
+
 def _figures(name: NameWords) -> list[str]:
-    return sorted(word for word in name.said if any(c.isdigit() for c in word))
+    figures = [word for word in name.said if any(c.isdigit() for c in word)]
+    return sorted([*figures, *filter(str.isdigit, name.aside)])
 
 
 def _initials(short: NameWords, long: NameWords) -> bool:
-    return len(short.core) == 1 and short.core[0] in long.initials
+    return short.abbreviation in long.initials
 
 
 def _singular(words: tuple[str, ...]) -> tuple[str, ...]:
