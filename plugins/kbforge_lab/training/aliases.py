@@ -81,7 +81,8 @@ def main() -> None:
         for attribute, features in WEIGHTS.items()
     }
     given.output.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
-    print(f"{len(found):,} pairs of {len(chosen)} graphs, {sum(same for _, same in found)} the same")
+    alike = sum(same for _, same in found)
+    print(f"{len(found):,} pairs of {len(chosen)} graphs, {alike} the same")
 
 
 if __name__ == "__main__":

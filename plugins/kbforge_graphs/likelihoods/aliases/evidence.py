@@ -61,7 +61,7 @@ _CONTAINED = ("title", "initials", "aside", "head", "start", "part")
 _ALIKE_ANYHOW = ("number", "sibling", "unlike")
 _MOST = {"near": 5.5, "words": 10.0}  # nats
 _LEAST = -1.0
-"""Names are never joined below these log odds; from them on, two aliases of one name are compared."""
+"""No names are joined below these log odds, nats; above, two aliases of one name are compared."""
 
 _MOST_SHARING = 256
 _CHANCE_PAIRS = 4_000
