@@ -218,7 +218,7 @@ def _render_scores(evaluation: Evaluation) -> RenderableType:
     from rich.text import Text
 
     scores = evaluation.scores
-    ratios = _scores_table()
+    ratios = _table("", 32)
     for heading in ("precision", "recall", "F1"):
         ratios.add_column(heading, justify="right", min_width=9)
     ratios.add_row(
@@ -230,7 +230,7 @@ def _render_scores(evaluation: Evaluation) -> RenderableType:
         "pairwise",
         *_digits(scores.pairwise_precision, scores.pairwise_recall, scores.pairwise_f1),
     )
-    others = _scores_table(show_header=False)
+    others = _table("", 32, show_header=False)
     others.add_row("Rand index", *_digits(scores.rand))
     others.add_row("Rand index, adjusted for chance", *_digits(scores.adjusted_rand))
     others.add_row("variation of information, nats", *_digits(scores.vi))
@@ -241,13 +241,14 @@ def _render_scores(evaluation: Evaluation) -> RenderableType:
     return Group(_headline(evaluation), Text(), ratios, Text(), others, *left_out)
 
 
-def _scores_table(show_header: bool = True) -> Table:
+def _table(heading: str, width: int, show_header: bool = True) -> Table:
+    """An empty table with a first column of at least this width."""
     from rich.table import Table
 
     table = Table(
         box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold", show_header=show_header
     )
-    table.add_column(min_width=32)
+    table.add_column(heading, min_width=width)
     return table
 
 
@@ -312,7 +313,7 @@ def _render_audit(report: AuditReport) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    table = _scores_table()
+    table = _table("", 32)
     for heading in ("precision", "recall", "F1"):
         table.add_column(heading, justify="right")
     for name, scores in (("pairs", report.pairs), ("entities, exactly right", report.entities)):
@@ -342,10 +343,7 @@ def _render_reliability(
 
 
 def _reliability_table(report: str, truth: str, measured: Reliability) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    table.add_column(report, min_width=16)
+    table = _table(report, 16)
     for heading in ("claims", f"mean {report}", truth):
         table.add_column(heading, justify="right")
     for found in measured.table:
@@ -359,10 +357,7 @@ def _reliability_table(report: str, truth: str, measured: Reliability) -> Table:
 
 
 def _errors(raw: Reliability, mapped: Reliability | None) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    table.add_column(min_width=40)
+    table = _table("", 40)
     table.add_column("raw", justify="right")
     if mapped is not None:
         table.add_column("calibrated", justify="right")

@@ -32,6 +32,7 @@ import numpy as np
 from kbforge.clustering.constraints import DecisionGraph
 from kbforge.clustering.regroup import (
     ImpossibleError,
+    JointParticles,
     Replacement,
     Row,
     fragments_of,
@@ -45,7 +46,6 @@ from kbforge.clustering.revise import (
     LEAST_GAIN,
     MOST_NEIGHBOURS,
     MOST_TAKEN,
-    Rerun,
     clustered_again,
     connected,
     offer,
@@ -257,7 +257,7 @@ def _reinserted(
 
     These are `clusters` and all clusters that hold a fragment concerned.
     """
-    both = joined(state.pages(names), state.prior, state.rules.particles)
+    both, _ = joined(state.pages(names), state.prior, state.rules.particles)
     wanted = set(concerned)
     taken = fragments_of(c for c in both.rows[0] if c in clusters or not wanted.isdisjoint(c))
     again = clustered_again(state, _bound_first(state, taken))
@@ -321,4 +321,5 @@ def _as_one(state: SessionState, fragment: int, other: int) -> float:
     together = float(state.prior.log_terms([one], state.table.score([one]))[0])
     if together - math.fsum(apart.values()) <= LEAST_GAIN:
         return 0.0
-    return offer(state, one, Rerun([(one,)], np.array([together]), {**apart, one: together}))
+    term = {**apart, one: together}
+    return offer(state, one, JointParticles([(one,)], np.array([together]), term))

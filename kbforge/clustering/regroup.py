@@ -134,22 +134,23 @@ def components(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 class JointParticles(NamedTuple):
-    """At most P joint particles of several subproblems, heaviest first.
+    """At most P joint particles of several subproblems, or groupings of some fragments, heaviest
+    first.
 
-    `values` are their log target densities, `term` is log alpha + e lgamma(|C|) + L(C) of every
-    cluster, and `mass` the log of the sum of the densities of *all* combinations.
+    `values` are their log target densities, and `term` is log alpha + e lgamma(|C|) + L(C) of every
+    cluster.
     """
 
     rows: list[Row]
     values: FloatArray
     term: Mapping[Cluster, float]
-    mass: float
 
 
 def joined(
     pages: Iterable[SubproblemData], prior: DirichletProcess, particles: int
-) -> JointParticles:
-    """The joint particles of some subproblems, by ascending name, up to a maximum."""
+) -> tuple[JointParticles, float]:
+    """The joint particles of some subproblems, by ascending name, up to a maximum, and the log of
+    the sum of the densities of *all* combinations."""
     parts = []
     term: dict[Cluster, float] = {}
     mass = 0.0
@@ -161,7 +162,7 @@ def joined(
         parts.append((rows, values))
         term |= own
         mass += log_sum_exp(values)
-    return JointParticles(*joint(parts, particles), term, mass)
+    return JointParticles(*joint(parts, particles), term), mass
 
 
 def rests_of(

@@ -45,6 +45,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from kbforge.clustering.regroup import (
+    JointParticles,
     Row,
     components,
     heaviest,
@@ -63,15 +64,7 @@ from kbforge.errors import LikelihoodError, quoted
 from kbforge.numerics import log_sum_exp
 
 
-class Rerun(NamedTuple):
-    """Groupings of a few fragments found by a run, in the form of `JointParticles`."""
-
-    rows: list[Row]
-    values: FloatArray
-    term: Mapping[Cluster, float]
-
-
-def clustered_again(state: SessionState, order: Sequence[int]) -> Rerun:
+def clustered_again(state: SessionState, order: Sequence[int]) -> JointParticles:
     """The final groupings of a run over these fragments alone, at most P, heaviest first.
 
     The run has the session's likelihood, rules and constraints, and no index.
@@ -91,9 +84,9 @@ def clustered_again(state: SessionState, order: Sequence[int]) -> Rerun:
             ) from None
         again.took_in((x,), (number,))
     state.table.count_run(again.table)
-    found = joined(again.pages(again.run.names()), state.prior, state.rules.particles)
+    found, _ = joined(again.pages(again.run.names()), state.prior, state.rules.particles)
     named = {c: tuple(sorted(order[i] for i in c)) for c in found.term}
-    return Rerun(
+    return JointParticles(
         [in_order(named[cluster] for cluster in row) for row in found.rows],
         found.values,
         {named[cluster]: term for cluster, term in found.term.items()},
@@ -134,11 +127,11 @@ def nearest_clusters(state: SessionState, fragment: int, most: int) -> list[Clus
     return state.run.clusters(slots[np.argsort(-weights, kind="stable")[:most]])[0]
 
 
-def offer(state: SessionState, taken: Sequence[int], again: Rerun) -> float:
+def offer(state: SessionState, taken: Sequence[int], again: JointParticles) -> float:
     """Adopt other groupings of some fragments if that helps; the gain in log mass."""
     names = sorted(set(state.run.homes(taken)))
     size = state.rules.particles
-    both = joined(state.pages(names), state.prior, size)
+    both, before = joined(state.pages(names), state.prior, size)
     rests = rests_of(both.rows, taken, both.term)
     if not rests[0]:
         return 0.0
@@ -154,10 +147,10 @@ def offer(state: SessionState, taken: Sequence[int], again: Rerun) -> float:
     mass, chosen = max(
         ((_mass(state, each, term), each) for each in (beside, apart)), key=lambda found: found[0]
     )
-    if mass - both.mass <= LEAST_GAIN:
+    if mass - before <= LEAST_GAIN:
         return 0.0
     state.replace(state.plan(names, [chosen]))
-    return mass - both.mass
+    return mass - before
 
 
 def _mass(state: SessionState, rows: Sequence[Row], term: dict[Cluster, float]) -> float:
@@ -230,7 +223,7 @@ def move(state: SessionState, fragment: int) -> float:
         return 0.0
     value = math.fsum(term[cluster] for cluster in best)
     taken = [i for cluster in best for i in cluster]
-    return offer(state, taken, Rerun([best], np.array([value]), term))
+    return offer(state, taken, JointParticles([best], np.array([value]), term))
 
 
 def _held(*clusters: Cluster) -> Row:
@@ -281,7 +274,7 @@ def _best_offered(state: SessionState, before: Sequence[Cluster], rows: Sequence
     if not values[best] - math.fsum(term[cluster] for cluster in before) > LEAST_GAIN:
         return 0.0
     taken = [number for cluster in before for number in cluster]
-    return offer(state, taken, Rerun([rows[best]], np.array([values[best]]), term))
+    return offer(state, taken, JointParticles([rows[best]], np.array([values[best]]), term))
 
 
 def _parted(state: SessionState, fragment: int, cluster: Cluster) -> list[Row]:
@@ -576,7 +569,7 @@ def _renew(
         parts = _parts(held[first], doubts[first], grouping.term, size)
         if not state.rules.splits:
             parts = [joint(parts, size)]
-        mass = joined(state.pages(gone), state.prior, size).mass
+        _, mass = joined(state.pages(gone), state.prior, size)
         gained = _mass_of(parts) - mass
         if gained > _LEAST_GAIN:
             state.replace(state.plan(gone, [rows for rows, _ in parts]))

@@ -84,16 +84,9 @@ def _known_link(mention: str, home: str | None, shares: Mapping[str, float]) -> 
     ranked = sorted(
         (known != home, -p, known) for known, p in likely.items() if p > LEAST or known == home
     )
-    first, second = ([*ranked, None, None])[:2]
-    return KnownLink(
-        mention,
-        entity=None if first is None else first[2],
-        linked=home is not None,
-        probability=None if first is None else -first[1],
-        runner_up=None if second is None else second[2],
-        runner_up_probability=None if second is None else -second[1],
-        new_probability=round(max(0.0, 1.0 - math.fsum(shares.values())), DIGITS),
-    )
+    new = round(max(0.0, 1.0 - math.fsum(shares.values())), DIGITS)
+    entity, probability, other, less = _two_best(ranked)
+    return KnownLink(mention, entity, home is not None, probability, other, less, new)
 
 
 def links_of(fragments: Sequence[Fragment], posterior: Posterior) -> Iterator[Link]:
@@ -116,26 +109,22 @@ def links_of(fragments: Sequence[Fragment], posterior: Posterior) -> Iterator[Li
                     if table[k] == other and (p > LEAST or entity[k] == entity[record])
                 )
                 if ranked or not place:
-                    yield _link(fragments, record, other, ranked)
+                    named = [(apart, p, fragments[k].id) for apart, p, k in ranked]
+                    yield _link(fragments[record], other, named)
 
 
-def _link(
-    fragments: Sequence[Fragment],
-    record: int,
-    other: str,
-    ranked: Sequence[tuple[bool, float, int]],
-) -> Link:
-    ids = [fragments[k].id for _, _, k in ranked[:2]]
-    likely = [-p for _, p, _ in ranked[:2]]
-    x = fragments[record]
-    return Link(
-        *(x.source or "", x.id, other),
-        partner=ids[0] if ids else None,
-        linked=bool(ranked) and not ranked[0][0],
-        probability=likely[0] if ids else None,
-        runner_up=ids[1] if len(ids) > 1 else None,
-        runner_up_probability=likely[1] if len(ids) > 1 else None,
-    )
+def _link(x: Fragment, table: str, ranked: Sequence[tuple[bool, float, str]]) -> Link:
+    partner, probability, other, less = _two_best(ranked)
+    linked = bool(ranked) and not ranked[0][0]
+    return Link(x.source or "", x.id, table, partner, linked, probability, other, less)
+
+
+def _two_best(
+    ranked: Sequence[tuple[bool, float, str]],
+) -> tuple[str | None, float | None, str | None, float | None]:
+    """The first of these, its probability, and the second with its own; None for missing ones."""
+    first, second = [*((name, -p) for _, p, name in ranked[:2]), (None, None), (None, None)][:2]
+    return *first, *second
 
 
 def write_links(links: Sequence[Link] | Sequence[KnownLink], target: str) -> None:

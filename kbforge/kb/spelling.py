@@ -48,6 +48,7 @@ from numpy.typing import NDArray
 from kbforge.files.columns import Statements, encoded_texts
 from kbforge.kernel.binding import address, kernel_library
 from kbforge.numerics import starts_of
+from kbforge.texts.kinds import has_digit
 
 MOST = 32
 CHARACTERS = 128
@@ -115,7 +116,7 @@ _NO_SIZES = np.zeros(0, np.int32)
 @lru_cache(maxsize=1 << 12)
 def _places(text: str) -> tuple[int, ...]:
     """The bits of a text's words in the largest table; none for numbers and addresses."""
-    if len(text) > _LONG or _has_digit(text) or _is_address(text):
+    if len(text) > _LONG or has_digit(text) or _is_address(text):
         return ()
     words = value_of(text).split()
     return tuple(zlib.crc32(word.encode()) & (_MOST_BITS - 1) for word in words)
@@ -191,11 +192,7 @@ def value_of(text: str) -> str:
     if not words:
         return text
     # "s. a." is "sa"
-    return "".join(words) if _has_digit(plain) else _LETTERS.sub(r"\1", " ".join(words))
-
-
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdigit, text))
+    return "".join(words) if has_digit(plain) else _LETTERS.sub(r"\1", " ".join(words))
 
 
 def _turned(text: str) -> str | None:
@@ -205,7 +202,7 @@ def _turned(text: str) -> str | None:
     last, _, first = text.partition(",")
     if "," in first or not last.strip() or not first.strip():
         return None
-    return None if _has_digit(text) else f"{first.strip()} {last.strip()}"
+    return None if has_digit(text) else f"{first.strip()} {last.strip()}"
 
 
 def _plain(text: str) -> str:
