@@ -432,10 +432,13 @@ class Database:
                         self.settle()
             if self._log is not None and _inode_at(log) == self._log:
                 with self._unwritten() as unwritten:
-                    if not unwritten or _has_log(self.path):
+                    # another thread may have removed it, and begun a log of the new file
+                    theirs = _inode_at(log) != self._log
+                    if not theirs and (not unwritten or _has_log(self.path)):
                         raise self._just_replaced()
-                    Path(f"{str(log).removesuffix('-wal')}-shm").unlink(missing_ok=True)
-                    log.unlink(missing_ok=True)
+                    if not theirs:
+                        Path(f"{str(log).removesuffix('-wal')}-shm").unlink(missing_ok=True)
+                        log.unlink(missing_ok=True)
         except (OSError, sqlite3.Error) as error:
             raise OutputError(f"cannot reopen {quoted(self.path, 400)}: {error}") from error
         self._settles = False

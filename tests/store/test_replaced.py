@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,33 @@ def test_a_file_that_replaces_one_as_it_is_looked_at_keeps_its_locks(
         read = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT * FROM meta')"
         subprocess.run([sys.executable, "-c", read, str(other)], check=True)
         assert log_of(str(other)).exists()
+
+
+def test_who_leaves_late_does_not_remove_the_log_of_the_new_file(
+    path: Path, other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer leaves and opens the new file after a reader saw that the log is the old one."""
+    reader, writer = Database(str(path)), Database(str(path), write=True)
+    other.replace(path)
+    unwritten, opened = Database._unwritten, list[Database]()
+
+    def late(self: Database) -> AbstractContextManager[bool]:
+        if not opened and self is reader:
+            writer.leave()
+            opened.append(Database(str(path), write=True))
+            opened[0].let_go()
+        return unwritten(self)
+
+    monkeypatch.setattr(Database, "_unwritten", late)
+    reader.leave()
+    (new,) = opened
+    log = log_of(str(path)).stat().st_ino
+    with Database(str(path)) as later:
+        new.take()
+        new.transaction(put("a", b"1"))
+        assert log_of(str(path)).stat().st_ino == log
+        assert later.connection.execute("SELECT value FROM meta WHERE name = 'a'").fetchone()
+        with Database(str(path)) as last:
+            assert last.examined()[1] == []
+            assert last.connection.execute("SELECT value FROM meta WHERE name = 'a'").fetchone()
+    new.close()
