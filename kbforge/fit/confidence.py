@@ -695,8 +695,7 @@ def with_whole(reading: ConfidenceMap, kept: LearnedState) -> ConfidenceMap:
         return replace(reading, reading=inner, offset=read.fields.number("shift"))
     if not isinstance(reading, TreeConfidence):
         return reading
-    # earlier versions also saved the number of fragments
-    fields = read.only("columns", "fragments", "names", "naming", "others")
+    fields = read.only("columns", "names", "naming", "others")
     columns = fields.get("columns", dict)
     for name, value in columns.items():
         if not isinstance(value, float | int):
