@@ -587,8 +587,7 @@ class Chooser:
         """The likelihoods to choose from that can read the file, but those given, which are fitted
         to it; answers have taught them.
 
-        One that the model of pairs reads is fitted once. Where a part is compared, its index is
-        the one that takes the part.
+        One that the model of pairs reads is fitted once: where a part is compared, to the file.
         """
         out: dict[str, ConjugateLikelihood] = {}
         known = dict(given)
@@ -603,8 +602,7 @@ class Chooser:
             assert isinstance(likelihood, ConjugateLikelihood)
             try:
                 if name == _OF_PAIRS:
-                    whole = read is file.fragments
-                    cast(PairModel, likelihood).fit(read, known.get(_OF_RECORDS) if whole else None)
+                    cast(PairModel, likelihood).fit(read, known.get(_OF_RECORDS))
                 elif name not in known:
                     likelihood.fit(read)
             except UsageError:  # it finds nothing to read

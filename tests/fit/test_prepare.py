@@ -149,7 +149,9 @@ def test_a_black_box_that_is_compared_with_everything_says_so_once_with_the_coun
     ("named", "options", "largest", "fits"),
     [
         (None, {}, 1_000, 1),
+        (None, {}, 100, 1),  # a part is compared, which reads what is learned from the file
         ("attributes", {}, 1_000, 1),
+        ("attributes", {}, 100, 1),
         ("attributes", {"likelihood": {"attributes": ("name",)}}, 1_000, 2),
     ],
 )
