@@ -205,10 +205,11 @@ def _references(
     if stale:
         changed = {one.id: one for one in readers.view_of(store).of_subproblems(sorted(set(stale)))}
     learned = store.fact("frozen", {}).get("kept", {}).get("words")
+    names = readers.names  # another thread may empty the cache, and puts a new one in its place
     unnamed = [
         n
         for row, held in zip(rows, members, strict=True)
-        if (learned, row[2]) not in readers.names
+        if (learned, row[2]) not in names
         for n in held
     ]
     lines = {
@@ -216,7 +217,7 @@ def _references(
     }
     out, corpus = [], store.corpus if unnamed else Corpus()
     for (id, home, content), held in zip(rows, members, strict=True):
-        name = readers.names.get((learned, content))
+        name = names.get((learned, content))
         if name is None:
             ordered = sorted(lines[n] for n in held)
             fragments = [fragment_from_bytes(line) for _, line in ordered]

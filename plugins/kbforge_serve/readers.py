@@ -66,6 +66,7 @@ class Readers:
         self._fit: tuple[bytes, PreparedRun, RunOptions] | None = None
         with Database(path) as database:
             Store(database).require_made()
+            self._inode = database.inode
 
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
@@ -90,6 +91,9 @@ class Readers:
             if self._idle:
                 return self._idle.pop()
             database = Database(self.path, verify=False, one_thread=False)
+            if database.inode != self._inode:  # nobody had left it when the other one came
+                self._inode = database.inode
+                self._begin_anew()
         database.connection.execute(f"PRAGMA cache_size = -{_CACHED}")
         return Store(database)
 
@@ -101,9 +105,12 @@ class Readers:
                 for store in self._idle:
                     store.database.close()
                 self._idle.clear()
-                # numbers are of other fragments now
-                self.file, self.names, self.status = self.file + 1, {}, None
-                self.clusters = ClusterCache()
+                self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Forget what was read of another file: numbers are of other fragments now."""
+        self.file, self.names, self.status = self.file + 1, {}, None
+        self.clusters = ClusterCache()
 
     def _give_back(self, store: Store) -> None:
         with self._lock, contextlib.suppress(KBForgeError):

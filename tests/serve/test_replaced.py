@@ -21,7 +21,9 @@ from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.store.database import Database, log_of
 from kbforge.store.store import Store
+from kbforge_serve import facts
 from kbforge_serve.app import application
+from kbforge_serve.readers import Readers
 from kbforge_serve.service import Service
 from tests.people import people
 from tests.serve.conftest import PEOPLE, running
@@ -176,6 +178,39 @@ def test_what_was_acknowledged_stays_in_the_file_that_was_moved_away(
         with Database(str(path)) as database:
             assert database.examined()[1] == []
             assert database.lacking is None
+
+
+def test_what_was_read_of_a_file_that_all_had_lent_is_forgotten(store: Path, other: Path) -> None:
+    readers = Readers(str(store))
+    with readers.store():
+        readers.remember((None, b"1"), "Ann Lee")
+        other.rename(store)
+    with readers.store() as now:
+        assert now.n_fragments == len(OTHERS)
+        assert readers.file == 1
+        assert not readers.names
+    readers.close()
+
+
+def test_a_cache_of_names_that_is_emptied_meanwhile_is_no_error(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread empties it after one has seen which names are lacking."""
+    readers = Readers(str(store))
+    wanted = facts.listing(readers)
+    asked, emptied = facts.rows_of, list[dict[Any, str]]()
+
+    def late(rows: Any, table: str, *given: Any) -> Any:
+        if table == "fragment" and readers.names:
+            emptied.append(readers.names)
+            readers.names = {}
+        return asked(rows, table, *given)
+
+    monkeypatch.setattr(facts, "rows_of", late)
+    assert facts.listing(readers) == wanted
+    assert len(emptied) == 1
+    assert facts.listing(readers) == wanted
+    readers.close()
 
 
 def test_a_deleted_store_is_503_until_it_is_restored(store: Path, tmp_path: Path) -> None:
