@@ -107,11 +107,15 @@ class Belief:
 
 
 def update(
-    before: Belief, votes: BoolArray | FloatArray, same: BoolArray, error: Error = ERROR
+    before: Belief,
+    votes: BoolArray | FloatArray,
+    same: BoolArray,
+    error: Error = ERROR,
+    offset: FloatArray | float = 0.0,
 ) -> Belief:
     """The belief after answers `same` [answers] about pairs with these votes [answers, K].
 
-    `error` may be one for each answer, shape [answers].
+    `error` and `offset`, which is added to f, may be one for each answer, shape [answers].
     """
     if not len(votes):
         return before
@@ -120,15 +124,16 @@ def update(
 
     def loss(w: FloatArray) -> float:
         off = w - before.mean
-        said = said_same(x @ w, error)
-        return float(off @ precision @ off / 2 - np.log(np.where(same, said, 1 - said)).sum())
+        return float(off @ precision @ off / 2 + log_losses(offset + x @ w, same, error).sum())
+
+    def fisher() -> FloatArray:
+        return (x * information_of(offset + x @ w, error)[:, None]).T @ x
 
     w = before.mean
     value = loss(w)
     for _ in range(_STEPS):
-        gradient, fisher = _scores(x, same, w, error)
-        slope = gradient - precision @ (w - before.mean)
-        step = np.linalg.solve(precision + fisher, slope)
+        slope = x.T @ slopes_of(offset + x @ w, same, error) - precision @ (w - before.mean)
+        step = np.linalg.solve(precision + fisher(), slope)
         while (lower := loss(w + step)) > value and np.abs(step).max() > _CONVERGED:
             step = step / 2
         if lower > value:
@@ -136,8 +141,7 @@ def update(
         w, value = w + step, lower
         if np.abs(step).max() <= _CONVERGED:
             break
-    _, fisher = _scores(x, same, w, error)
-    return Belief(w, np.asarray(np.linalg.inv(precision + fisher), np.float64))
+    return Belief(w, np.asarray(np.linalg.inv(precision + fisher()), np.float64))
 
 
 def design(votes: BoolArray | FloatArray) -> FloatArray:
@@ -150,21 +154,22 @@ def said_same(logit: FloatArray, error: Error = ERROR) -> FloatArray:
     return np.asarray(error + (1 - 2 * error) * expit(logit), np.float64)
 
 
+def log_losses(logit: FloatArray, same: BoolArray, error: Error = ERROR) -> FloatArray:
+    """Minus the log probability of answers, nats, same shape."""
+    said = said_same(logit, error)
+    return np.asarray(-np.log(np.where(same, said, 1 - said)))
+
+
+def slopes_of(logit: FloatArray, same: BoolArray, error: Error = ERROR) -> FloatArray:
+    """The derivative of the log probability of answers by f, same shape."""
+    p, said = expit(logit), said_same(logit, error)
+    return np.asarray((1 - 2 * error) * p * (1 - p) * (same - said) / (said * (1 - said)))
+
+
 def information_of(logit: FloatArray, error: Error = ERROR) -> FloatArray:
     """The expected Fisher information of an answer about f, same shape."""
     p, said = expit(logit), said_same(logit, error)
     return np.asarray(((1 - 2 * error) * p * (1 - p)) ** 2 / (said * (1 - said)), np.float64)
-
-
-def _scores(
-    x: FloatArray, same: BoolArray, w: FloatArray, error: Error
-) -> tuple[FloatArray, FloatArray]:
-    """Gradient of the log likelihood, shape [K + 1], and its expected information."""
-    logit = x @ w
-    p, said = expit(logit), said_same(logit, error)
-    slope = (1 - 2 * error) * p * (1 - p)
-    gradient = x.T @ (slope * (same - said) / (said * (1 - said)))
-    return gradient, (x * information_of(logit, error)[:, None]).T @ x
 
 
 _AUDITED = 6  # every so many-th question audits an entity

@@ -62,7 +62,8 @@ def test_the_weights_are_the_most_probable_ones(monkeypatch):
     def loss(weights: np.ndarray) -> float:
         odds = plain + x @ weights
         prior = ((weights / spread) ** 2).sum() / 2
-        return float((np.logaddexp(0, odds) - same * odds).sum() + prior)
+        said = 1 - same + (2 * same - 1) * expit(odds)  # the probability of each answer "same"
+        return float(prior - np.log(said).sum())
 
     found = layer.taught(plain, features, same)[0].weights
     assert found == pytest.approx(minimize(loss, np.zeros(WEIGHTS), tol=1e-12).x, abs=1e-4)
@@ -83,6 +84,21 @@ def test_each_answer_is_predicted_by_the_others():
         losses.append(np.logaddexp(0, odds) - same[k] * odds)
     assert lesson.loss_after == pytest.approx(np.mean(losses), rel=0.03)
     assert lesson.loss_after < lesson.loss_before - 0.2
+
+
+def test_an_answer_that_the_others_contradict_counts_for_little():
+    truth = np.zeros(WEIGHTS)
+    truth[0] = -3.0
+    plain, features, same = drawn(4, 60, truth)
+    right = np.where(same > 0.5, 0.95, 0.05)
+    layer = Layer.of_file(plain, features, ())
+    odds = [layer.taught(plain, features, right)[0].odds(plain, features)]
+    wrong = np.argsort(odds[0])[:3]  # surely different
+    assert np.all(right[wrong] == 0.05)
+    right[wrong] = 0.95
+    odds.append(layer.taught(plain, features, right)[0].odds(plain, features))
+    assert np.abs(odds[1] - odds[0]).max() < 1
+    assert odds[1][wrong].max() < -3
 
 
 def test_answers_that_do_not_predict_each_other_teach_nothing():

@@ -6,19 +6,20 @@ o the trees' log odds of a pair and z its standardised features,
 
     o' = o + t_0 + t_1 clip(o, -6, 6) / 3 + sum over k of t_k z_k
 
-The weights t maximise the posterior of a logistic regression with offset o, by Newton's method with
-bounded steps (McCullagh and Nelder 1989, 4.4): an answer that a pair is one entity with probability
-y contributes y log sigmoid(o') + (1 - y) log sigmoid(-o'). The prior is Gaussian with mean 0, so
-the layer changes nothing before the first answer; its standard deviation is 2 for t_0, .7 for t_1
-and .3 for the others. Features are standardised among the uncertain pairs of the file, and bounded.
+The weights t are those of `kbforge.fit.questions.update`, with offset o: an answer "same" has
+probability e + (1 - 2 e) sigmoid(o'), where e is the probability that it is wrong, so one that all
+others contradict counts for little. The prior is Gaussian with mean 0, so the layer changes
+nothing before the first answer; its standard deviation is 2 for t_0, .7 for t_1 and .3 for the
+others. Features are standardised among the uncertain pairs of the file, and bounded.
 
 *Check.* Each answer is also predicted by a layer that the others teach, approximately, by one step
-of Newton's method from the mode (Pregibon 1981):
+of Fisher scoring from the mode (as Pregibon 1981):
 
-    o'_(i) = o'_i - (y_i - p_i) h_i / (1 - p_i (1 - p_i) h_i),  h_i = x_i' H^-1 x_i
+    o'_(i) = o'_i - s_i h_i / (1 - I_i h_i),  h_i = x_i' V x_i
 
-with x the inputs of the layer and H the Hessian at the mode. If these predictions have a larger log
-loss than the trees' own, the layer is discarded.
+with x the inputs of the layer, V the covariance of t, and s and I the slope and information of an
+answer's log probability. If these predictions have a larger log loss than the trees' own, the layer
+is discarded.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from kbforge.contracts import FloatArray
 from kbforge.fit.description import Lesson
+from kbforge.fit.questions import Belief, information_of, log_losses, slopes_of, update
 from kbforge_plugins.likelihoods.pairs.bags import Part, PartReader
 from kbforge_plugins.likelihoods.pairs.file import FEATURES
 
@@ -58,7 +59,7 @@ many."""
 _MOST_ODDS, _UNIT = 6.0, 3.0
 _MOST_DEVIATIONS = 3.0
 _SPREAD = np.array([2.0, 0.7, *(0.3 for _ in COLUMNS)])
-_STEPS, _LONGEST, _CONVERGED = 50, 1.0, 1e-9
+_LEAST_ERROR = 1e-6
 _DIGITS = 4
 """Decimals of a weight: a layer is the same after its weights were written down."""
 
@@ -111,11 +112,20 @@ class Layer:
             same: the probability that each pair is one entity, by its answer, [answers].
 
         """
-        x = self.inputs(plain, features)
-        weights, hessian = _mode(x, plain, same)
-        before, after = _loss(plain, same), _loss_without_each(x, plain, same, weights, hessian)
-        told = np.round(weights, _DIGITS) if after <= before else np.zeros(WEIGHTS)
-        return replace(self, weights=told), Lesson(len(same), before, after)
+        x, said = self.inputs(plain, features), same > 0.5
+        error = np.maximum(np.minimum(same, 1 - same), _LEAST_ERROR)
+        belief = update(
+            Belief(np.zeros(WEIGHTS), np.diag(_SPREAD**2)), x[:, 1:], said, error, plain
+        )
+        odds = plain + x @ belief.mean
+        spread = np.einsum("ij,ij->i", x @ belief.covariance, x)
+        without = odds - slopes_of(odds, said, error) * spread / (
+            1 - information_of(odds, error) * spread
+        )
+        before, after = (float(log_losses(o, said, error).sum()) for o in (plain, without))
+        told = np.round(belief.mean, _DIGITS) if after <= before else np.zeros(WEIGHTS)
+        n = max(len(same), 1)
+        return replace(self, weights=told), Lesson(len(same), before / n, after / n)
 
     def dump(self) -> Part:
         return {"weights": self.weights, "mean": self.mean, "deviation": self.deviation}
@@ -129,31 +139,3 @@ class Layer:
             for name, low in (("mean", -np.inf), ("deviation", 1e-6))
         )
         return cls(weights, mean, deviation)
-
-
-def _mode(x: FloatArray, plain: FloatArray, same: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The most probable weights, and the Hessian there."""
-    precision = _SPREAD**-2
-    weights = np.zeros(WEIGHTS)
-    for _ in range(_STEPS):
-        p = expit(plain + x @ weights)
-        hessian = (x.T * (p * (1 - p))) @ x + np.diag(precision)
-        step = np.linalg.solve(hessian, x.T @ (same - p) - precision * weights)
-        weights += np.clip(step, -_LONGEST, _LONGEST)
-        if np.abs(step).max() < _CONVERGED:
-            break
-    return weights, hessian
-
-
-def _loss_without_each(
-    x: FloatArray, plain: FloatArray, same: FloatArray, weights: FloatArray, hessian: FloatArray
-) -> float:
-    """The mean log loss of each answer by the layer that the others teach, in nats."""
-    odds = plain + x @ weights
-    p = expit(odds)
-    leverage = np.einsum("ij,ij->i", x, np.linalg.solve(hessian, x.T).T)
-    return _loss(odds - (same - p) * leverage / (1 - p * (1 - p) * leverage), same)
-
-
-def _loss(odds: FloatArray, same: FloatArray) -> float:
-    return float((np.logaddexp(0, odds) - same * odds).mean()) if len(same) else 0.0
