@@ -50,7 +50,7 @@ _PANELS = {
     "Living knowledge base": (
         *("status", "changes", "review", "decide", "remove", "refit", "check", "backup"),
     ),
-    "Learn": ("train-lm", "train-ngram", "train-attributes", "calibrate"),
+    "Learn": ("train-pairs", "train-lm", "train-ngram", "train-attributes", "calibrate"),
     "More": ("run", "plugins", "lab"),
 }
 _MOST = (1 << 63) - 1  # of a whole number

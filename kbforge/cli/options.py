@@ -157,6 +157,23 @@ Answers: TypeAlias = Annotated[
         "Answers that kbforge review collected; clustering honours them and learns from them.",
     ),
 ]
+Link: TypeAlias = Annotated[
+    str | None,
+    option(
+        "--link",
+        "Never merge fragments that share a value of this attribute; source is the table "
+        "that they come from.",
+        metavar="ATTRIBUTE",
+    ),
+]
+LabelsFrom: TypeAlias = Annotated[
+    str | None,
+    option(
+        "--labels-from",
+        "Labels that teach the model of pairs, as kbforge train-pairs --labels reads them.",
+        metavar="LABELS",
+    ),
+]
 Fragments: TypeAlias = Annotated[
     str,
     typer.Argument(

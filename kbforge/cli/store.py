@@ -288,6 +288,7 @@ def decide(
 
         kbforge decide kb.sqlite --undo 3
     """
+    from kbforge.files.answers import read_decisions
     from kbforge.jobs import decide as job
 
     given = [part for part in (said, a, b) if part is not None]
@@ -306,7 +307,7 @@ def decide(
         console.print_done(done, store, f"decision {undo} {what}", as_json)
         return
     if file is not None:
-        decisions = job.read_decisions(file)
+        decisions = read_decisions(file)
     else:
         decisions = job.decisions_of([(given[0], given[1], given[2])])
     done = job.decide(store, decisions, unknown)

@@ -345,6 +345,25 @@ def same_of(record: Record) -> bool | None:
     return said
 
 
+def read_decisions(path: str) -> list[Decision]:
+    """The answers of a file as decisions, without unknown ones; only `a`, `b` and `same` are read.
+
+    "-" is standard input.
+    """
+    found = []
+    for where, _, value in read_json_lines(path, stop):
+        if not isinstance(value, dict):
+            raise BadRecord(where, "an object with same, a and b", quoted(value, 40))
+        record = record_of(value, where)
+        same = same_of(record)
+        a, b = (str(record.get(key, str, "the id of a fragment")) for key in ("a", "b"))
+        if a == b:
+            raise record.wrong("b", "another id than a", f'"{quoted(b)}" again')
+        if same is not None:
+            found.append(Decision(same, a, b))
+    return found
+
+
 def record_of(value: Mapping[str, Any], where: str) -> Record:
     """A JSON object whose errors name its place."""
     return Record(value, lambda field, expected, got: BadRecord(where, expected, got, field))

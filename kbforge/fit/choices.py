@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -27,7 +27,6 @@ from kbforge.contracts import (
     Likelihood,
     ModelSpec,
     OnlineClusterer,
-    PairAnswer,
     Provenance,
 )
 from kbforge.errors import ModelError, UsageError, counted, did_you_mean, listed, option, quoted
@@ -84,6 +83,7 @@ class RunOptions:
         defaults: a folder with your own default models; the shipped ones replace missing ones.
         answers: a file that `kbforge review` wrote; every grouping honours it, and it teaches
             the model of pairs.
+        labels_from: a file of labels (`kbforge.fit.labels`), which teach the model of pairs.
         estimate: which grouping to write: "map", the heaviest particle; "binder" or "vi", the one
             with the smallest expected loss (`kbforge.kb.consensus`).
         alternatives: which other groupings an entity keeps: "few", the three most probable above
@@ -111,6 +111,7 @@ class RunOptions:
     confidence_map: str | None = None
     defaults: str | None = None
     answers: str | None = None
+    labels_from: str | None = None
     estimate: str = "map"
     alternatives: str = "few"
     link: str | None = None
@@ -126,6 +127,9 @@ class RunOptions:
             if (number := getattr(self, name)) is not None and number > _MOST:
                 got = quoted(number, 40)
                 raise UsageError(f"{option(name)}: expected a whole number of 64 bits, got {got}")
+        if self.answers is not None and self.labels_from is not None:
+            both = f"{option('answers')} and {option('labels-from')}"
+            raise UsageError(f"{both} cannot be combined; answers can be in the file of labels")
         for name, chosen, known in (
             ("device", self.device, _DEVICES),
             ("estimate", self.estimate, ESTIMATES),
@@ -240,9 +244,9 @@ class Models:
     index: CandidateIndex | None  # which clusters to compare with; None is all
     max_evals: int | None  # M
 
-    def taught(self, answers: Sequence[PairAnswer]) -> Models:
-        """The same with a likelihood that answers have taught."""
-        likelihood = self.likelihood.taught(answers)
+    def taught(self, teach: Callable[[Likelihood], Likelihood]) -> Models:
+        """The same with a likelihood that something was taught."""
+        likelihood = teach(self.likelihood)
         own = self.index is self.likelihood.index
         return replace(self, likelihood=likelihood, index=likelihood.index if own else self.index)
 
@@ -472,6 +476,11 @@ def made_of(prepared: PreparedRun, choices: RunOptions) -> Provenance:
 def choices_of(made: Provenance, kb: str) -> RunOptions:
     """The likelihood, prior and options that a knowledge base, `kb`, was made with."""
     require_untempered(made.choices, kb)
+    if "labels_from" in made.choices:
+        raise ModelError(
+            f"{quoted(kb, 400)} was made with what labels taught in that run; kbforge train-pairs "
+            f"writes such a model, which {option('likelihood')} names"
+        )
     options, link = dict(made.options.get("likelihood", {})), made.choices.get("link")
     digest = model_digest(made.likelihood, options)
     plain = is_name(made.likelihood)

@@ -333,6 +333,9 @@ class PairModel(Protocol):
     def taught(self, answers: Sequence[PairAnswer]) -> Self:
         """See `kbforge.contracts.Likelihood`."""
 
+    def trained(self, labels: Sequence[PairAnswer]) -> Self:
+        """The same with what labels of many pairs teach: more than a layer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lesson:

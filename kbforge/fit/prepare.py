@@ -79,6 +79,7 @@ from kbforge.fit.judge import (
     with_aliases,
     with_exponent,
 )
+from kbforge.fit.labels import Labels, read_labels
 from kbforge.indexes.selective import Sample, Selective
 from kbforge.models.bundle import bundles_read_once, is_name, make_likelihood, require_device
 from kbforge.texts.statements import values_read_once
@@ -106,8 +107,9 @@ def prepare(
     clusterer = make_clusterer(choices)
     choices = with_possible_prior(choices, clusterer)
     named = _named_calibration(choices)
+    labels = None if choices.labels_from is None else read_labels(choices.labels_from)
     chooser = Chooser(
-        *(fragments, choices.defaults, answers, on_stage),
+        *(fragments, choices.defaults, answers, on_stage, labels),
         named=choices.likelihood is not None,
         link=choices.link,
         tables=tables,
@@ -118,14 +120,16 @@ def prepare(
         choice = _choice(chooser, choices, named)
         if choice is not None:
             choices, fitted = replace(choices, likelihood=choice.name), choice.likelihood
-            notes += filter(None, (choice.note, _advice(chooser.judgement, choices, answers)))
+            notes += filter(
+                None, (choice.note, _advice(chooser.judgement, choices, answers or labels))
+            )
         models = make_models(choices, clusterer, notes, fitted, len(fragments) > MANY)
     notes += _note_of_a_black_box(models, clusterer, choices, len(fragments))
     if fitted is None:
         Stages("preparing", 1, on_stage).begin(f"learning {choices.likelihood_name}")
     _fit(models, fragments, choices, fitted is not None, notes)
-    if answers and fitted is None:
-        models = models.taught(pair_answers(answers, fragments))
+    if fitted is None:
+        models = models.taught(chooser.teach)
     prior = _prior(models.likelihood, choices, named, choice, chooser, notes, decided is not None)
     notes += _lessons(models.likelihood, chooser.fitted.get(_OF_PAIRS))
     if choices.link is not None:
@@ -374,7 +378,7 @@ def _listed(options: Mapping[str, object]) -> str:
 _LEAST_GAIN = 0.01  # F1 that a dozen answers must be expected to gain before anyone is told
 
 
-def _advice(judged: Judgement | None, choices: RunOptions, answers: Sequence[object]) -> str:
+def _advice(judged: Judgement | None, choices: RunOptions, answers: object) -> str:
     """The advice to answer questions, if it is expected to help."""
     if judged is None or answers or choices.alpha is not None:
         return ""
@@ -432,6 +436,7 @@ class Chooser:
         defaults: str | None = None,
         answers: Sequence[NumberedAnswer] = (),
         on_stage: OnStage | None = None,
+        labels: Labels | None = None,
         named: bool = False,
         link: str | None = None,
         tables: bool = False,
@@ -439,7 +444,7 @@ class Chooser:
     ) -> None:
         self._exponent = exponent
         self._fragments, self._defaults = fragments, defaults
-        self._answers = pair_answers(answers, fragments)
+        self._answers, self._labels = pair_answers(answers, fragments), labels
         self._on_stage, self._link = on_stage, link
         self._looks_for_tables = tables and link is None and not answers
         self._most = MOST_COMPARED if named else MOST_TO_CHOOSE
@@ -500,7 +505,7 @@ class Chooser:
     @property
     def _most_of_pairs(self) -> int:
         """Maximum fragments of a file that the model of pairs may cluster."""
-        return MOST_OF_PAIRS if self._answers else MOST_TO_CHOOSE
+        return MOST_OF_PAIRS if self._answers or self._labels else MOST_TO_CHOOSE
 
     def _with_alpha(self, alpha: float) -> DirichletProcess:
         return DirichletProcess(alpha, 1.0 if self._exponent is None else self._exponent)
@@ -510,7 +515,7 @@ class Chooser:
         Stages("choosing a likelihood", 1, self._on_stage).begin("comparing records across tables")
         likelihood = make_likelihood(_OF_PAIRS, self._options(_OF_PAIRS))
         said = likelihood.fit(self._fragments)
-        likelihood = self._taught(likelihood)
+        likelihood = self.teach(likelihood)
         note = f"chosen: {_OF_PAIRS}, which compares records of different tables; {_override()}"
         note = "; ".join(filter(None, (note, said)))
         prior = default_prior(likelihood, self._exponent)
@@ -528,6 +533,7 @@ class Chooser:
         said = likelihood.fit(self._fragments)
         if not cast(PairModel, likelihood).one_to_one:
             return None
+        likelihood = self.teach(likelihood)
         note = (
             f"chosen: {_OF_PAIRS}, which compares records of different sources: the fragments are "
             f"of {tables} whose records seem to be one to one; {_override()}, or forbid that "
@@ -544,7 +550,7 @@ class Chooser:
             return None
         if self._link is not None and likelihood.takes_link:
             return None
-        defaults = self._defaults
+        name, defaults = _judged_as(name, likelihood), self._defaults
         # a model of pairs that is to cluster compares all of the file in any case
         most = MOST_COMPARED if name != _OF_PAIRS else sys.maxsize
         file = _File(self._fragments, most, likelihood.index)
@@ -564,6 +570,7 @@ class Chooser:
 
     def context(self, name: str, likelihood: Likelihood) -> FileContext:
         """What the shipped confidence maps read of the file, besides its fragments."""
+        name = _judged_as(name, likelihood)
         pairs: Likelihood | None = likelihood
         if name != _OF_PAIRS and len(self._fragments) > self._most:
             pairs = None
@@ -607,14 +614,17 @@ class Chooser:
                     likelihood.fit(read)
             except UsageError:  # it finds nothing to read
                 continue
-            out[name] = self._taught(likelihood)
+            out[name] = self.teach(likelihood)
             if read is file.fragments:
                 file.fitted.append(out[name].index)
                 known[name] = likelihood
                 known |= cast(PairModel, out[name]).reads if name == _OF_PAIRS else {}
         return {name: out[name] for name in names if name in out}
 
-    def _taught(self, likelihood: AnyLikelihood) -> AnyLikelihood:
+    def teach(self, likelihood: AnyLikelihood) -> AnyLikelihood:
+        """A fitted likelihood with what labels or answers teach it."""
+        if self._labels is not None:
+            return self._labels.teach(likelihood, self._fragments)
         return likelihood.taught(self._answers) if self._answers else likelihood
 
     def _options(self, name: str) -> dict[str, Any]:
@@ -638,6 +648,11 @@ def of_graph(fragments: Sequence[Fragment]) -> bool:
     connected = stated.attribute == stated.attributes.index(_OF_GRAPHS)
     fragment = np.searchsorted(stated.starts, np.flatnonzero(connected), side="right")
     return len(np.unique(fragment)) >= _LEAST_CONNECTED * len(fragments)
+
+
+def _judged_as(name: str, likelihood: Likelihood) -> str:
+    """The name that judge and confidence maps know: that of a model of pairs, wherever it is."""
+    return _OF_PAIRS if hasattr(likelihood, "pair_odds") else name
 
 
 class _File:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from typing import cast
 
 from kbforge.contracts import Fragment
-from kbforge.errors import BadRecord, UsageError, counted, quoted
+from kbforge.errors import UsageError, quoted
 from kbforge.evaluation.scores import demand_none
 from kbforge.files.answers import AnswerFile
-from kbforge.files.io import open_input
 from kbforge.files.kinds import kind_of
 from kbforge.fit.audit import AuditReview
 from kbforge.fit.description import PairModel, PairOdds
 from kbforge.fit.hypotheses import MOST_OF_PAIRS
+from kbforge.fit.labels import read_table_of_entities
 from kbforge.jobs.views import view_of
 from kbforge.models.bundle import make_likelihood
 from kbforge.store.database import is_store
 
-_COLUMNS = 2
 _PAIRS = "pairs"
 
 
@@ -37,27 +34,7 @@ def read_grouping(kb: str) -> tuple[list[tuple[str, ...]], list[Fragment]]:
             groups.append(entity.fragments)
             fragments += view.fragments(entity)
         return groups, fragments
-    entities = dict[str, list[str]]()
-    seen = set[str]()
-    with open_input(kb) as stream:
-        lines = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-        try:
-            head = lines.readline()
-            rows = csv.reader(lines, delimiter="\t" if "\t" in head else ",", strict=True)
-            for number, row in enumerate(rows, 2):
-                where = f"{quoted(kb, 400)}:{number}"
-                if len(row) != _COLUMNS or not all(row):
-                    expected = "entities, or a table of two columns: fragment and entity"
-                    raise BadRecord(where, expected, counted(len(row), "column"))
-                if row[0] in seen:
-                    raise BadRecord(where, "each fragment once", f"{quoted(row[0])} again")
-                seen.add(row[0])
-                entities.setdefault(row[1], []).append(row[0])
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise UsageError(
-                f"{quoted(kb, 400)}: expected entities, or a table of two columns: {error}"
-            ) from None
-    return [tuple(ids) for ids in entities.values()], []
+    return read_table_of_entities(kb), []
 
 
 def open_audit(

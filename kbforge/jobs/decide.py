@@ -37,7 +37,6 @@ from kbforge.contracts import (
     SubproblemChanges,
 )
 from kbforge.errors import (
-    BadRecord,
     ContradictionError,
     LikelihoodError,
     NotFoundError,
@@ -51,10 +50,7 @@ from kbforge.files.answers import (
     Said,
     checks_for,
     error_rates,
-    record_of,
-    same_of,
 )
-from kbforge.files.fragments import read_json_lines, stop
 from kbforge.fit.questions import REVIEW_ERROR, PairQuestion, PosteriorQueue
 from kbforge.fit.review import Evidence, PosteriorReview, Side
 from kbforge.jobs.opening import (
@@ -279,22 +275,6 @@ def in_words(decision: Decision) -> str:
     """A decision in words."""
     said = "same" if decision.same else "different"
     return f"{said} {quoted(decision.first)} {quoted(decision.second)}"
-
-
-def read_decisions(path: str) -> list[Decision]:
-    """Decisions in the JSON lines of `kbforge review`; "-" is standard input."""
-    found = []
-    for where, _, value in read_json_lines(path, stop):
-        if not isinstance(value, dict):
-            raise BadRecord(where, "an object with same, a and b", quoted(value, 40))
-        record = record_of(value, where)
-        same = same_of(record)
-        a, b = (str(record.get(key, str, "the id of a fragment")) for key in ("a", "b"))
-        if a == b:
-            raise record.wrong("b", "another id than a", f'"{quoted(b)}" again')
-        if same is not None:
-            found.append(Decision(same, a, b))
-    return found
 
 
 def decisions_of(pairs: Iterable[tuple[str, str, str]]) -> list[Decision]:

@@ -110,6 +110,11 @@ def add_fragments(
 
     """
     began = time.perf_counter() if began is None else began
+    if choices.labels_from is not None:
+        raise UsageError(
+            f"{option('labels-from')}: a store needs the model that kbforge train-pairs writes; "
+            f"name it with {option('likelihood')}"
+        )
     fragments = _given(fragments, against)
     with locked(path, make=True) as store:
         database = store.database

@@ -13,7 +13,7 @@ from tests.lm.likelihoods.gpt.language_models import small_model, write
 
 
 class TestCommands(CommandContract):
-    plugins: ClassVar[Plugins] = ["train-attributes", "train-lm", "train-ngram"]
+    plugins: ClassVar[Plugins] = ["train-attributes", "train-lm", "train-ngram", "train-pairs"]
 
 
 class TestLikelihoods(LikelihoodContract):

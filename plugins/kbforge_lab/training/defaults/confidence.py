@@ -66,6 +66,7 @@ from kbforge.fit.features import (
 )
 from kbforge.fit.hypotheses import NAMES
 from kbforge.fit.prepare import Chooser
+from kbforge.models.boosting import fit_trees
 from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.pool import in_processes
@@ -78,7 +79,6 @@ from kbforge_lab.training.defaults.families import (
     vast,
     whole,
 )
-from kbforge_lab.training.defaults.pairs import fit_trees
 
 LIKELIHOODS = ("names", "attributes", PAIRS)
 KINDS = ("entities", "pairs")

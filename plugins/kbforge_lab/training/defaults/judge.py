@@ -37,6 +37,7 @@ from kbforge.fit.statistics import (
     statistics_of,
 )
 from kbforge.indexes.selective import Selective
+from kbforge.models.boosting import averaged, fit_trees
 from kbforge.models.bundle import list_defaults, make_likelihood
 from kbforge.models.trees import Trees
 from kbforge_lab.pool import in_processes
@@ -49,7 +50,6 @@ from kbforge_lab.training.defaults.families import (
     small,
     whole,
 )
-from kbforge_lab.training.defaults.pairs import averaged, fit_trees
 from kbforge_lab.training.defaults.shapes import SHAPES, shaped
 from kbforge_plugins.likelihoods.pairs.odds import MODEL
 

@@ -112,7 +112,23 @@ class Layer:
             same: the probability that each pair is one entity, by its answer, [answers].
 
         """
-        x, said = self.inputs(plain, features), same > 0.5
+        layer, without, said, error = self._fitted(plain, features, same)
+        before, after = (float(log_losses(o, said, error).sum()) for o in (plain, without))
+        n = max(len(same), 1)
+        lesson = Lesson(len(same), before / n, after / n)
+        return layer if after <= before else replace(self, weights=np.zeros(WEIGHTS)), lesson
+
+    def fitted(
+        self, plain: FloatArray, features: TaughtFeatures, same: FloatArray
+    ) -> tuple[Layer, FloatArray]:
+        """The layer with the most probable weights, and the log odds of each pair by the layer that
+        the other answers teach, as `taught`."""
+        return self._fitted(plain, features, same)[:2]
+
+    def _fitted(
+        self, plain: FloatArray, features: TaughtFeatures, same: FloatArray
+    ) -> tuple[Layer, FloatArray, NDArray[np.bool_], FloatArray]:
+        x, said = self.inputs(plain, features), np.asarray(same > 0.5)
         error = np.maximum(np.minimum(same, 1 - same), _LEAST_ERROR)
         belief = update(
             Belief(np.zeros(WEIGHTS), np.diag(_SPREAD**2)), x[:, 1:], said, error, plain
@@ -122,10 +138,7 @@ class Layer:
         without = odds - slopes_of(odds, said, error) * spread / (
             1 - information_of(odds, error) * spread
         )
-        before, after = (float(log_losses(o, said, error).sum()) for o in (plain, without))
-        told = np.round(belief.mean, _DIGITS) if after <= before else np.zeros(WEIGHTS)
-        n = max(len(same), 1)
-        return replace(self, weights=told), Lesson(len(same), before / n, after / n)
+        return replace(self, weights=np.round(belief.mean, _DIGITS)), without, said, error
 
     def dump(self) -> Part:
         return {"weights": self.weights, "mean": self.mean, "deviation": self.deviation}

@@ -48,7 +48,7 @@ from kbforge.errors import ModelError, OtherModelError, UsageError, quoted
 from kbforge.files.io import read_small
 from kbforge.fit.description import UNREAD, Lesson, PairOdds
 from kbforge.kernel.binding import EncodedFragments, MergingClusters, address, kernel_library
-from kbforge.models.bundle import default_folder, read_default
+from kbforge.models.bundle import default_folder, read_bundle, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
 from kbforge.numerics import starts_of
 from kbforge_plugins.likelihoods.pairs.bags import PartReader, flattened
@@ -165,7 +165,7 @@ class Pairs(ConjugateLikelihood):
 
     """
 
-    explains = alpha_from_file = keeps = takes_link = True
+    explains = alpha_from_file = keeps = takes_link = loads_bundles = True
     probability = False
     lesson: Lesson | None = None
     """What answers taught it, unless a state was loaded."""
@@ -173,14 +173,49 @@ class Pairs(ConjugateLikelihood):
     def __init__(
         self, model: str | None = None, link: str | None = None, layer: tuple[float, ...] = ()
     ) -> None:
-        self._trees = _read(model, link)
-        self._link = link
-        self._digest = sha256(self._trees.to_bytes()).hexdigest()
+        self._parts, self._link = _read(model), link
+        self._of_trees(self._parts[_part(link)])
         self.default_alpha = 1.0
         self.layer = _checked(layer)
-        self._use(Odds.fitted((), self._trees, link))
+        self._use(Odds.fitted((), self.trees, link))
         self._nearby = PairIndex(self._odds)
         self.index: CandidateIndex = self._nearby
+
+    @classmethod
+    def from_bundle(
+        cls, path: Path, link: str | None = None, layer: tuple[float, ...] = ()
+    ) -> Pairs:
+        """Load a model that `kbforge train-pairs` wrote.
+
+        Args:
+            path: the bundle's folder.
+            link: as for the constructor.
+            layer: weights that replace those of the bundle.
+
+        Raises:
+            ModelError: the bundle is damaged or not of this kind.
+
+        """
+        bundle, where = read_bundle(path), quoted(str(path), 400)
+        bundle.require_of("pairs", where)
+        learned = bundle.recipe.get("layer")
+        if MODEL not in bundle.files or not isinstance(learned, list):
+            raise ModelError(f"{where} has no {MODEL} or layer: kbforge train-pairs writes both")
+        if not all(isinstance(weight, float) for weight in learned):
+            raise ModelError(f"{where}: layer: expected numbers")
+        if not layer and (link is None) == (bundle.recipe.get("link") is None):
+            layer = tuple(learned)
+        return cls(str(path / MODEL), link, layer)
+
+    def to_bytes(self) -> bytes:
+        """The model, without a layer: what `model` names."""
+        parts = {**self._parts, _part(self._link): self.trees}
+        return model_bytes(*(parts[name] for name in _PARTS))
+
+    def _of_trees(self, trees: Trees) -> None:
+        self.trees = trees  # whose sums are the log odds of pairs, before a layer
+        self._digest = sha256(trees.to_bytes()).hexdigest()
+        self.__dict__.pop("_node_means", None)
 
     def _use(self, odds: Odds) -> None:
         self._odds = odds
@@ -191,7 +226,7 @@ class Pairs(ConjugateLikelihood):
 
         `known` is a likelihood that was fitted to the file: `attributes` is not fitted again.
         """
-        self._use(Odds.fitted(fragments, self._trees, self._link, self.layer, known))
+        self._use(Odds.fitted(fragments, self.trees, self._link, self.layer, known))
         self._nearby.follow(self._odds)
         pairs, expected = len(self._odds.links), ""
         if self._link is not None and self._odds.bias:
@@ -219,8 +254,20 @@ class Pairs(ConjugateLikelihood):
         """
         if not answers and not self.layer:
             return self
+        return self._learned(*self._odds.taught(answers))
+
+    def trained(self, labels: Sequence[PairAnswer]) -> Pairs:
+        """The likelihood of the same file with the trees and the layer that these labels teach.
+
+        Labels of two fragments that state the same say how probably such two are one entity.
+        """
+        return self._learned(*self._odds.trained(labels))
+
+    def _learned(self, odds: Odds, lesson: Lesson) -> Pairs:
         other = copy(self)
-        odds, other.lesson = self._odds.taught(answers)
+        other.lesson = lesson
+        if odds.trees is not self.trees:
+            other._of_trees(odds.trees)
         other._use(odds)
         other.layer = other._odds.weights
         other._nearby = PairIndex(other._odds)
@@ -239,7 +286,7 @@ class Pairs(ConjugateLikelihood):
         reading = PartReader(kept)
         if (reading.value("format"), reading.value("model")) != (_FORMAT, self._digest):
             raise OtherModelError("the saved state has a different format or pair model")
-        odds = Odds.load(reading, self._trees, self._link)
+        odds = Odds.load(reading, self.trees, self._link)
         leading = leading_of(reading, odds.links)
         reading.require_all_read()
         self._nearby.follow(odds, leading)
@@ -300,7 +347,7 @@ class Pairs(ConjugateLikelihood):
         joined = [Counter(map(odds.encode, cluster)) for cluster in clusters]
         near = odds.near(x)
         rows = sorted({row for members in joined for row in members if row in near})
-        parts = _pair_contributions(odds, self._trees, self._node_means, x, rows)
+        parts = _pair_contributions(odds, self.trees, self._node_means, x, rows)
         scored = self._scored
         gains = scored.log_gains(scored.encode(fragment), scored.encode_sets(clusters))
         return [
@@ -337,7 +384,7 @@ class Pairs(ConjugateLikelihood):
     @cached_property
     def _node_means(self) -> FloatArray:
         """For each node of the trees, the mean of its children's means."""
-        trees = self._trees
+        trees = self.trees
         mean = np.zeros(len(trees.feature))
         for node in range(len(mean) - 1, -1, -1):
             children = (int(trees.left[node]), int(trees.right[node]))
@@ -458,8 +505,12 @@ def _checked(layer: Sequence[float]) -> tuple[float, ...]:
     return tuple(layer)
 
 
-def _read(model: str | None, link: str | None) -> Trees:
-    """The trees of a file or folder, by default the shipped ones: for a file or for linked
+def _part(link: str | None) -> str:
+    return "fragments" if link is None else "tables"
+
+
+def _read(model: str | None) -> dict[str, Trees]:
+    """The trees of a file or folder, by default the shipped ones: for a file and for linked
     tables."""
     if model is not None and not Path(model).is_dir():
         content, where = read_small(model, "a pair model", _MOST_BYTES, ModelError), model
@@ -467,7 +518,11 @@ def _read(model: str | None, link: str | None) -> Trees:
         folder = default_folder(None, MODEL) if model is None else Path(model)
         content, where = read_default(folder, MODEL), str(folder / MODEL)
     where = quoted(where, 400)
-    trees = load_parts(content, where, _PARTS, ())[0]["fragments" if link is None else "tables"]
+    found = load_parts(content, where, _PARTS, ())[0]
+    return {name: _of_this_version(trees, where) for name, trees in found.items()}
+
+
+def _of_this_version(trees: Trees, where: str) -> Trees:
     place = {feature: column for column, feature in enumerate(FEATURES)}
     unknown = sorted({*trees.features} - {*place})
     if unknown:

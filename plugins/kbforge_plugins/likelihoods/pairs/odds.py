@@ -34,7 +34,7 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,8 @@ from kbforge.kernel.binding import address, kernel_library
 from kbforge.models.trees import Trees
 from kbforge.numerics import spread, starts_of
 from kbforge_plugins.likelihoods.pairs.bags import Bags, Part, PartReader
-from kbforge_plugins.likelihoods.pairs.file import File, RowPairs, Rows, row_pairs
+from kbforge_plugins.likelihoods.pairs.file import FEATURES, File, RowPairs, Rows, row_pairs
+from kbforge_plugins.likelihoods.pairs.grown import better, grown, loss_of, suffice
 from kbforge_plugins.likelihoods.pairs.layer import COLUMNS, Layer, TaughtFeatures
 from kbforge_plugins.likelihoods.pairs.near import attributes_compared, comparable
 from kbforge_plugins.likelihoods.pairs.table import Statement, statement_of
@@ -249,6 +250,20 @@ class OddsLinks:
         return cls(starts, second, above, kept.array("own", np.int32, rows, low=-most, high=most))
 
 
+class _AnsweredPairs(NamedTuple):
+    """Pairs of rows that somebody has judged."""
+
+    rows: IntArray  # [pairs, 2]
+    plain: FloatArray  # [pairs] log odds by the trees, with the prior of a match
+    features: NDArray[np.float32]  # [pairs, K] some of them
+    same: FloatArray  # [pairs] the probability that they are one entity
+
+    def where(self, chosen: NDArray[np.bool_]) -> _AnsweredPairs:
+        """Some of the pairs."""
+        rows, plain, features, same = self
+        return _AnsweredPairs(rows[chosen], plain[chosen], features[chosen], same[chosen])
+
+
 _BLOCK = 1 << 14  # pairs
 _MOST_CACHED = 1 << 14
 
@@ -268,7 +283,7 @@ class Odds:
         one_to_one: bool = False,
         layer: Layer | None = None,
     ) -> None:
-        self.file, self._trees, self.links, self._link = file, trees, links, link
+        self.file, self.trees, self.links, self._link = file, trees, links, link
         self.bias = bias  # of the log odds of candidates, where tables are linked
         self.matches = matches  # so many are expected between them
         self.one_to_one = one_to_one  # whether the linked tables seem to be; not kept
@@ -297,7 +312,12 @@ class Odds:
 
         `weights` are those of a layer; `known` is as in `FittedOdds.fitted`.
         """
-        file, pairs = File.fitted(fragments, link, known)
+        odds = cls.of_pairs(*File.fitted(fragments, link, known), trees, link)
+        return odds.with_layer(odds.layer_of(weights)) if any(weights) else odds
+
+    @classmethod
+    def of_pairs(cls, file: File, pairs: RowPairs, trees: Trees, link: str | None) -> Odds:
+        """The odds of a file whose candidate pairs are known, without a layer."""
         rows, own = file.rows, np.arange(len(file.counts))
         log_odds, alone = (
             file.log_odds(trees, rows, rows, some, APART / UNITS)
@@ -308,8 +328,7 @@ class Odds:
             bias, matches = match_bias(pairs, log_odds, rows.table.linked)
             single = one_to_one(pairs, log_odds, rows.table.linked, matches)
         links = OddsLinks.fitted(pairs, above_apart(log_odds + bias), above_apart(alone))
-        odds = cls(file, trees, links, link, bias, matches, single)
-        return odds.with_layer(odds.layer_of(weights)) if any(weights) else odds
+        return cls(file, trees, links, link, bias, matches, single)
 
     @cached_property
     def _described(self) -> tuple[FloatArray, TaughtFeatures]:
@@ -317,18 +336,21 @@ class Odds:
         rows = self.file.rows
         return self._describe(rows, rows, row_pairs(self.links.first, self.links.second))
 
-    def _describe(self, a: Rows, b: Rows, pairs: RowPairs) -> tuple[FloatArray, TaughtFeatures]:
-        """The trees' log odds of pairs, and their features for a layer; with the prior of a match.
+    def _describe(
+        self, a: Rows, b: Rows, pairs: RowPairs, columns: Sequence[int] = COLUMNS
+    ) -> tuple[FloatArray, TaughtFeatures]:
+        """The trees' log odds of pairs, and some of their features, by default those for a layer;
+        with the prior of a match.
 
         Only the features of some pairs are held at a time.
         """
         plain = np.empty(len(pairs))
-        features = np.empty((len(pairs), len(COLUMNS)), np.float32)
+        features = np.empty((len(pairs), len(columns)), np.float32)
         for start in range(0, len(pairs), _BLOCK):
             some = slice(start, start + _BLOCK)
             all_features = self.file.describe(a, pairs[some, 0], b, pairs[some, 1])
-            plain[some] = self._trees.predict(all_features) + self.bias
-            features[some] = all_features[:, COLUMNS]
+            plain[some] = self.trees.predict(all_features) + self.bias
+            features[some] = all_features[:, columns]
         return plain, features
 
     @property
@@ -342,17 +364,53 @@ class Odds:
 
     def taught(self, answers: Sequence[PairAnswer]) -> tuple[Odds, Lesson]:
         """The odds of the same file with the layer that answers teach, and what they teach."""
-        outside = copy(self)
-        outside.forget()  # fragments outside the file are read, but do not stay
-        asked = [(outside.encode(a), outside.encode(b), same) for a, b, same in answers]
-        asked = [(a, b, same) for a, b, same in asked if a != b]
-        plain, features = np.empty(len(asked)), np.empty((len(asked), len(COLUMNS)), np.float32)
-        for k, (one, other, _) in enumerate(asked):
-            (a, i), (b, j) = outside.rows_of(one), outside.rows_of(other)
-            plain[k : k + 1], features[k : k + 1] = self._describe(a, b, row_pairs([i], [j]))
-        same = np.array([same for *_, same in asked], np.float64)
-        layer, lesson = self.layer_of(()).taught(plain, features, same)
+        asked = self._asked(answers, COLUMNS)
+        told = asked.where(asked.rows[:, 0] != asked.rows[:, 1])
+        layer, lesson = self.layer_of(()).taught(told.plain, told.features, told.same)
         return self.with_layer(layer if layer.weights.any() else None), lesson
+
+    def trained(self, labels: Sequence[PairAnswer]) -> tuple[Odds, Lesson]:
+        """The odds of the same file by the trees that labels grow and the layer that they teach,
+        and what they teach."""
+        asked = self._asked(labels, range(len(FEATURES)))
+        linked = self.file.rows.table.linked
+        inside = np.asarray((asked.rows < len(linked)).all(axis=1))
+        told = np.ones(len(inside), np.bool_)
+        told[inside] = comparable(*linked[asked.rows[inside].T])
+        asked = asked.where(told)
+        start = asked.plain - self.bias
+        trees, predicted = grown(self.trees, start, asked.features, asked.same, asked.rows)
+        other = self
+        if trees is not self.trees:
+            pairs = row_pairs(self.links.first, self.links.second)
+            other = Odds.of_pairs(self.file, pairs, trees, self._link)
+        different = asked.rows[:, 0] != asked.rows[:, 1]
+        asked, predicted = asked.where(different), predicted[different] + other.bias
+        before = loss_of(asked.plain, asked.same)
+        if suffice(asked.same):
+            of_layer = predicted, asked.features[:, COLUMNS], asked.same
+            layer, layered = other.layer_of(()).fitted(*of_layer)
+            if better(layered, predicted, asked.same):
+                other, predicted = other.with_layer(layer), layered
+        return other, Lesson(len(asked.same), before, loss_of(predicted, asked.same))
+
+    def _asked(self, answers: Sequence[PairAnswer], columns: Sequence[int]) -> _AnsweredPairs:
+        """Answered pairs; fragments outside the file are read, but do not stay."""
+        outside = copy(self)
+        outside.forget()
+        fragments = {id(x): x for one in answers for x in one[:2]}
+        row = dict(zip(fragments, outside.encode_all([*fragments.values()]).tolist(), strict=True))
+        rows = np.array([(row[id(a)], row[id(b)]) for a, b, _ in answers], np.int64).reshape(-1, 2)
+        of: dict[tuple[int, int], tuple[Rows, Rows, list[tuple[int, int, int]]]] = {}
+        for k, (one, other) in enumerate(rows.tolist()):
+            (a, i), (b, j) = outside.rows_of(one), outside.rows_of(other)
+            of.setdefault((id(a), id(b)), (a, b, []))[2].append((k, i, j))
+        plain, features = np.empty(len(rows)), np.empty((len(rows), len(columns)), np.float32)
+        for a, b, some in of.values():
+            at, i, j = np.array(some).T
+            plain[at], features[at] = self._describe(a, b, row_pairs(i, j), columns)
+        same = np.array([same for *_, same in answers], np.float64)
+        return _AnsweredPairs(rows, plain, features, same)
 
     def with_layer(self, layer: Layer | None) -> Odds:
         """The odds of the same file with another layer, without its later rows."""
@@ -363,7 +421,7 @@ class Odds:
             here = plain[some] if layer is None else layer.odds(plain[some], features[some])
             above[some] = above_apart(here)
         file, told = self.file, (self._link, self.bias, self.matches, self.one_to_one)
-        return Odds(file, self._trees, links.with_odds(above), *told, layer)
+        return Odds(file, self.trees, links.with_odds(above), *told, layer)
 
     def dump(self) -> Part:
         return {
@@ -462,7 +520,7 @@ class Odds:
         """The log odds of pairs of different rows."""
         if self.layer is not None:
             return self.layer.odds(*self._describe(a, b, pairs))
-        return self.file.log_odds(self._trees, a, b, pairs, APART / UNITS) + self.bias
+        return self.file.log_odds(self.trees, a, b, pairs, APART / UNITS) + self.bias
 
     def _place(self, said: Statement) -> Row:
         n = len(self.file.counts)
@@ -481,7 +539,7 @@ class Odds:
         )
         # the row itself is last, and has neither the prior of a match nor a layer
         itself = row_pairs(*np.zeros((2, 1), np.int64))
-        log_odds[-1] = self.file.log_odds(self._trees, rows, rows, itself, APART / UNITS)[0]
+        log_odds[-1] = self.file.log_odds(self.trees, rows, rows, itself, APART / UNITS)[0]
         near = dict(zip(others, above_apart(log_odds).tolist(), strict=True))
         # nothing has changed yet, so that a failure leaves no trace
         for other, units in near.items():

@@ -10,6 +10,7 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import ModelError, UsageError
 from kbforge.files.fragments import write_fragments
+from kbforge.models.boosting import averaged, fit_trees, trees_of
 from kbforge.models.trees import Trees, read_trees
 from kbforge_lab.training.defaults.families import (
     FAMILIES,
@@ -21,10 +22,7 @@ from kbforge_lab.training.defaults.families import (
 from kbforge_lab.training.defaults.pairs import (
     FamilyPairs,
     TrainingPairs,
-    averaged,
-    fit_trees,
     in_all_shapes,
-    trees_of,
 )
 
 
