@@ -77,7 +77,6 @@ def cluster(
     link: options.Link = None,
     against: options.Against = None,
     answers: options.Answers = None,
-    labels_from: options.LabelsFrom = None,
     limit: options.Limit = None,
     seed: options.Seed = 0,
     gpu: options.Gpu = False,
@@ -87,7 +86,6 @@ def cluster(
             "--engine",
             "Where pairs are scored and merged: by threads here, or on Spark "
             "(--master URL, as for spark-submit; else all cores here).",
-            hidden=True,
         ),
     ] = "threads",
     master: Annotated[str, option("--master", "Spark's master.", hidden=True)] = "local[*]",
@@ -128,7 +126,7 @@ def cluster(
     choices = _on_engine(context, options.choices_of(context), engine, master)
     of_store = bind_options(_on_duplicate, "store", options.set_of(context, "store"))
     require_against(against, fragments)
-    inputs = [fragments, answers, labels_from, against, *options.files_of(settings, likelihood)]
+    inputs = [fragments, answers, against, *options.files_of(settings, likelihood)]
     if into is not None:
         if options.is_given(context, "output"):
             raise UsageError(
@@ -171,10 +169,10 @@ def _on_engine(
         if options.is_given(context, "master"):
             raise UsageError("--master requires --engine spark")
         return choices
-    for name in ("into", "link", "against", "answers", "labels_from"):
-        if context.params[name] is not None:
-            named = name.replace("_", "-")
-            raise UsageError(f"--engine spark and --{named} cannot be combined")
+    refused = {name: context.params[name] for name in ("into", "link", "against", "answers")}
+    for name, value in {**refused, "set labels-from": choices.labels_from}.items():
+        if value is not None:
+            raise UsageError(f"--engine spark and --{name} cannot be combined")
     if choices.clusterer != "batch":
         raise UsageError("--engine spark and --set clusterer cannot be combined")
     of_kind = {**choices.options, "clusterer": {**choices.of("clusterer"), "master": master}}

@@ -73,6 +73,9 @@ OF_A_RUN = {
         "the shipped ones",
         "Use your own default models, which kbforge lab train-default wrote.",
     ),
+    "labels-from": Setting(
+        "FILE", "none", "Labels that teach the model of pairs, as for kbforge train-pairs --labels."
+    ),
     "estimate": Setting(
         "map|binder|vi",
         "map",
@@ -164,14 +167,6 @@ Link: TypeAlias = Annotated[
         "Never merge fragments that share a value of this attribute; source is the table "
         "that they come from.",
         metavar="ATTRIBUTE",
-    ),
-]
-LabelsFrom: TypeAlias = Annotated[
-    str | None,
-    option(
-        "--labels-from",
-        "Labels that teach the model of pairs, as kbforge train-pairs --labels reads them.",
-        metavar="LABELS",
     ),
 ]
 Fragments: TypeAlias = Annotated[

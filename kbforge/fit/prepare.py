@@ -79,7 +79,7 @@ from kbforge.fit.judge import (
     with_aliases,
     with_exponent,
 )
-from kbforge.fit.labels import Labels, read_labels
+from kbforge.fit.labels import read_labels
 from kbforge.indexes.selective import Sample, Selective
 from kbforge.models.bundle import bundles_read_once, is_name, make_likelihood, require_device
 from kbforge.texts.statements import values_read_once
@@ -107,9 +107,8 @@ def prepare(
     clusterer = make_clusterer(choices)
     choices = with_possible_prior(choices, clusterer)
     named = _named_calibration(choices)
-    labels = None if choices.labels_from is None else read_labels(choices.labels_from)
     chooser = Chooser(
-        *(fragments, choices.defaults, answers, on_stage, labels),
+        *(fragments, choices.defaults, answers, on_stage, choices.labels_from),
         named=choices.likelihood is not None,
         link=choices.link,
         tables=tables,
@@ -120,9 +119,7 @@ def prepare(
         choice = _choice(chooser, choices, named)
         if choice is not None:
             choices, fitted = replace(choices, likelihood=choice.name), choice.likelihood
-            notes += filter(
-                None, (choice.note, _advice(chooser.judgement, choices, answers or labels))
-            )
+            notes += filter(None, (choice.note, _advice(chooser.judgement, choices, answers)))
         models = make_models(choices, clusterer, notes, fitted, len(fragments) > MANY)
     notes += _note_of_a_black_box(models, clusterer, choices, len(fragments))
     if fitted is None:
@@ -378,9 +375,9 @@ def _listed(options: Mapping[str, object]) -> str:
 _LEAST_GAIN = 0.01  # F1 that a dozen answers must be expected to gain before anyone is told
 
 
-def _advice(judged: Judgement | None, choices: RunOptions, answers: object) -> str:
+def _advice(judged: Judgement | None, choices: RunOptions, answers: Sequence[object]) -> str:
     """The advice to answer questions, if it is expected to help."""
-    if judged is None or answers or choices.alpha is not None:
+    if judged is None or answers or choices.labels_from or choices.alpha is not None:
         return ""
     if judged.gain_of_answers < _LEAST_GAIN:
         return ""
@@ -436,7 +433,7 @@ class Chooser:
         defaults: str | None = None,
         answers: Sequence[NumberedAnswer] = (),
         on_stage: OnStage | None = None,
-        labels: Labels | None = None,
+        labels: str | None = None,
         named: bool = False,
         link: str | None = None,
         tables: bool = False,
@@ -444,7 +441,8 @@ class Chooser:
     ) -> None:
         self._exponent = exponent
         self._fragments, self._defaults = fragments, defaults
-        self._answers, self._labels = pair_answers(answers, fragments), labels
+        self._answers = pair_answers(answers, fragments)
+        self._labels = None if labels is None else read_labels(labels)
         self._on_stage, self._link = on_stage, link
         self._looks_for_tables = tables and link is None and not answers
         self._most = MOST_COMPARED if named else MOST_TO_CHOOSE

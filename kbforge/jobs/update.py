@@ -76,6 +76,16 @@ class UpdateResult:
         return {name: getattr(self, name) for name in names}
 
 
+def _of_store(choices: RunOptions) -> RunOptions:
+    """The choices that a store keeps: it has answers as decisions."""
+    if choices.labels_from is not None:
+        raise UsageError(
+            f"{option('labels-from')}: a store needs the model that kbforge train-pairs writes; "
+            f"name it with {option('likelihood')}"
+        )
+    return replace(choices, answers=None)
+
+
 # --- adding fragments -----------------------------------------------------------------------------
 
 
@@ -110,16 +120,11 @@ def add_fragments(
 
     """
     began = time.perf_counter() if began is None else began
-    if choices.labels_from is not None:
-        raise UsageError(
-            f"{option('labels-from')}: a store needs the model that kbforge train-pairs writes; "
-            f"name it with {option('likelihood')}"
-        )
     fragments = _given(fragments, against)
     with locked(path, make=True) as store:
         database = store.database
         known: Mapping[str, bool] = {}
-        plain = replace(choices, answers=None)  # a store has them as decisions
+        plain = _of_store(choices)
         if fresh := database.version is None or store.fact("choices") is None:
             prepared = _create(database, fragments, choices, on_stage, against)
             held = OpenStore(Store(database), prepared, plain, FILLS, about, began)
