@@ -170,7 +170,7 @@ def relation(a: NameWords, b: NameWords) -> str:
     contained = _contained(short, long) if len(short.core) < len(long.core) else ""
     if contained:
         return contained
-    if _singular(a.core) == _singular(b.core):
+    if _differ_in_number(a.core, b.core):
         return "number"
     if a.letters == b.letters and _misspelt(a.spelled, b.spelled):
         return "spelling"
@@ -214,12 +214,12 @@ def _initials(short: NameWords, long: NameWords) -> bool:
     return short.abbreviation in long.initials
 
 
-def _singular(words: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(
-        f"{word[:-3]}man"
-        if word.endswith("men")
-        else word.removesuffix("'").removesuffix("es").removesuffix("s")
-        for word in words
+def _differ_in_number(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
+    """Whether words differ only as a plural or a possessive does."""
+    pairs = (sorted((x.removesuffix("'"), y.removesuffix("'"))) for x, y in zip(a, b, strict=False))
+    return len(a) == len(b) and all(
+        y in (x, f"{x}s", f"{x}es") or ((x[-3:], y[-3:]) == ("man", "men") and x[:-3] == y[:-3])
+        for x, y in pairs
     )
 
 
