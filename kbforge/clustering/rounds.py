@@ -32,7 +32,6 @@ from kbforge.clustering.rules import DirichletProcess, Rules
 from kbforge.clustering.state import settings_of
 from kbforge.clustering.tables import keys_of
 from kbforge.contracts import (
-    CandidateIndex,
     ConjugateLikelihood,
     Constraints,
     FloatArray,
@@ -53,7 +52,6 @@ from kbforge.files.columns import Taken
 from kbforge.kernel.binding import (
     MergingClusters,
     address,
-    kernel_library,
     lent,
     structure,
     workers,
@@ -354,18 +352,6 @@ class Agglomeration:
             one: KeyFamilies(tuple(led[first : min(end, first + most)]), end - first > most)
             for one, first, end in zip(key[begin].tolist(), begin.tolist(), ends, strict=True)
         }
-
-
-def pairs_sharing(fragments: Sequence[Fragment], index: CandidateIndex) -> IntArray:
-    """The pairs of fragments that the first rounds compare by keys, however many are alike.
-
-    Shape [2, pairs], the smaller first, ascending.
-    """
-    n = len(fragments)
-    starts, keys = keys_of(index, fragments)
-    pairs = np.empty((2, n * (n - 1) // 2), np.int64)
-    told = n, address(starts), address(keys), MOST_SHARING
-    return pairs[:, : kernel_library().kb_sharing(*told, *map(address, pairs))]
 
 
 def _pages(found: _Columns) -> Iterator[SubproblemData]:

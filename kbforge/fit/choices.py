@@ -43,7 +43,6 @@ from kbforge.version import __version__
 
 if TYPE_CHECKING:
     from kbforge.fit.confidence import ConfidenceMap
-    from kbforge.fit.judge import Judgement
 
 DEFAULT_LIKELIHOOD = "attributes"
 NO_INDEX = "none"
@@ -272,7 +271,6 @@ class PreparedRun:
     confidence: ConfidenceMap | None  # the map that goes with the choices, if any
     likelihood: str  # its name, or the path of its bundle
     models: Models
-    judgement: Judgement | None  # None if the judge was not asked
     notes: tuple[str, ...]  # for the user: what was fitted, what was ignored
     options: Mapping[str, object] = field(default_factory=dict)  # of the likelihood, as found
     answers: tuple[Decision, ...] = ()  # what people said of pairs, for groupings to honour

@@ -1,4 +1,4 @@
-"""Hypotheses: groupings of a sample of a file along each likelihood's merge path.
+"""Samples of a file, and their groupings by exact names and by likelihoods.
 
 **The sample** consists of seeds, each with the fragments that a model of pairs finds most similar:
 a sample by rare keys alone would favour every grouping. Comparing all pairs of a large file takes
@@ -14,7 +14,7 @@ on ids.
                  + e (lgamma(|C| + |D|) - lgamma(|C|) - lgamma(|D|))
 
 where alpha is a constant: when no merge gains any more, alpha falls, and the clusters go on
-merging. The exponent e of sizes is 1, unless others are tried (`kbforge.fit.judge`).
+merging. The judge (`kbforge.fit.judge`) takes the grouping at a likelihood's own alpha.
 
 **Exact names** group the fragments whose first names are equal, and no others. This is what people
 try first by hand, so every other hypothesis is measured against it.
@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -192,61 +192,3 @@ def _folded(text: str) -> str:
 
 NAMES = "names"
 ALIASES = "aliases"
-KINDS = (NAMES, "attributes", "pairs")
-"""Likelihoods that the judge was trained with."""
-ANCHORS = ("attributes", "pairs")
-"""Likelihoods whose own alpha is informative for a file, if not sufficient."""
-_LOG_ALPHAS: Mapping[str, tuple[float, ...]] = {
-    "attributes": tuple(float(a) for a in range(1, 22)),
-    "pairs": tuple(a / 2 for a in range(-6, 13)),
-}
-
-
-def log_alphas_of(likelihood: str) -> tuple[float, ...]:
-    """The log alphas examined on the merge path of a likelihood, ascending; by default those of
-    attributes."""
-    return _LOG_ALPHAS.get(likelihood, _LOG_ALPHAS["attributes"])
-
-
-@dataclass(frozen=True, eq=False)
-class Hypothesis:
-    """A grouping of a sample."""
-
-    likelihood: str  # whose merge path it is on; "names" for exact names
-    log_alpha: float  # where on the path; 0 for exact names
-    labels: IntArray  # [n] the smallest fragment of each one's cluster
-    own: float = math.nan  # the likelihood's own log alpha; NaN if that says nothing of a file
-
-    @property
-    def alpha(self) -> float:
-        """The concentration at which the likelihood finds this grouping."""
-        return math.exp(self.log_alpha)
-
-    @property
-    def clusters(self) -> tuple[tuple[int, ...], ...]:
-        """Its clusters, by smallest fragment; each ascending."""
-        held: dict[int, list[int]] = {}
-        for i, label in enumerate(self.labels.tolist()):
-            held.setdefault(label, []).append(i)
-        return tuple(tuple(held[label]) for label in sorted(held))
-
-
-def hypotheses(
-    exact: IntArray, paths: Mapping[str, Sequence[IntArray]], own: Mapping[str, float]
-) -> list[Hypothesis]:
-    """Exact names [n], then each likelihood's groupings by alpha, and its own log alpha.
-
-    Of equal groupings along a path the one with the middle alpha is kept.
-    """
-    out = [Hypothesis(NAMES, 0.0, exact)]
-    for name, along in paths.items():
-        log_alphas = log_alphas_of(name)
-        telling = own[name] if name in ANCHORS else math.nan
-        first = 0
-        for k in range(len(log_alphas)):
-            last = k + 1 == len(log_alphas)
-            if last or not np.array_equal(along[k], along[k + 1]):
-                log_alpha = 0.5 * (log_alphas[first] + log_alphas[k])
-                out.append(Hypothesis(name, log_alpha, along[k], telling))
-                first = k + 1
-    return out

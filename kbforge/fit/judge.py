@@ -1,23 +1,17 @@
-"""The judge: chooses likelihood and alpha for an unlabelled file.
+"""The judge: chooses among exact names, `attributes` and `pairs` for an unlabelled file.
 
     sample       the file, or whole neighbourhoods of a large one
-    hypotheses   exact names, and each likelihood's groupings along its merge path
-    statistics   of the sample and of each hypothesis
-    scorer       the expected gain of each over exact names
-    worth        this, with the expectations of the model of pairs; the best is chosen
+    groupings    exact names, what `attributes` finds at its own alpha, and `pairs` at some alphas
+    expectation  the F1 that the model of pairs expects of each
+    worth        this, with a bonus for what is safe; the best is chosen
 
-*Exponents.* The prior's factor ((|C| - 1)!)^e does harm where the evidence within a cluster is not
-independent: with e = 1 a large cluster of namesakes attracts more of them. The sizes found do not
-tell e, because they are those that the prior wants. The model of pairs tells it, because it knows
-no clusters. For the chosen likelihood, e < 1 is chosen, with the same or a smaller alpha, if pairs
-expect a clearly larger F1 of its groupings than of those with e = 1.
+The model of pairs gives the probability that two fragments are one entity. These probabilities give
+the expected B-cubed precision and recall of a grouping, fragment by fragment (Bagga and Baldwin,
+1998, with probabilities for counts). It flatters its own grouping, which errs where it does, so two
+others get a bonus: exact names, and on records those of `attributes`, whose evidence is the file's
+own.
 
-The scorer's file has two ensembles of trees over the same statistics. One predicts the gain in mean
-B-cubed F1 over exact names, which compares hypotheses; the other predicts the F1 itself, which
-confidence maps read.
-
-The likelihoods are fitted to the whole file, so that an alpha found on the sample holds for the
-file: where a merge path is cut lies in the evidence of pairs that are close to each other.
+The likelihoods are fitted to the whole file, so that a grouping of the sample is the file's.
 
 *Answers* teach the model of pairs (`kbforge.contracts.Likelihood.taught`) before anything is
 judged: they change its groupings, and what it expects of those of others.
@@ -28,369 +22,213 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from operator import and_
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.special import expit
 
-from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
-from kbforge.errors import ModelError, quoted
-from kbforge.evaluation.reliability import BoolArray
-from kbforge.fit.description import PairModel, Prediction
-from kbforge.fit.hypotheses import (
-    ALIASES,
-    NAMES,
-    Hypothesis,
-    groupings,
-    hypotheses,
-    log_alphas_of,
-    sample_of,
-)
-from kbforge.fit.statistics import (
-    ATTRIBUTES,
-    EXPECTED_F1,
-    PairExpectations,
-    agreement,
-    compare_sample,
-    statistics_of,
-)
+from kbforge.evaluation.scores import compare
+from kbforge.fit.description import PairModel, PairOdds, Prediction
+from kbforge.fit.hypotheses import ALIASES, NAMES, exact_groups, groupings, sample_of
 from kbforge.indexes.selective import Sample
-from kbforge.models.bundle import default_folder, read_default
-from kbforge.models.trees import Trees, load_parts, save_parts
 
-JUDGE_FILE = "judge.safetensors"
-_LARGEST_MARGIN = 1.0
-_SMOOTHING = (0.1, 0.2, 0.4, 0.2, 0.1)
-_PULL = 0.01  # F1 that a nat of log alpha away from a likelihood's own costs
-_FAR = 3.0  # nats of log alpha from which on nothing more is lost
-_BY_PAIRS = 0.25
-"""Weight of the gain that the model of pairs expects, relative to the scorer's: if equal names
-are uninformative, the scorer expects little of any grouping, but the pairs still distinguish
-groupings."""
-_BY_TAUGHT_PAIRS = 1.0
-"""The same if answers have taught the model of pairs.
+PAIRS, _OF_RECORDS = "pairs", "attributes"
+_LOG_ALPHAS = (-2.0, -1.5, -1.0, -0.5, 0.0)
+"""Of the model of pairs. A smaller alpha looks good on a sample and is not on the file."""
+_ATTRIBUTES_OF_A_RECORD = 2.5  # besides the name
+_LEAST_RECORDS = 100  # fewer teach `attributes` little
+_BONUS_OF_NAMES, _BONUS_ON_RECORDS = 0.03, 0.05
+"""F1 by which pairs must expect more of other groupings.
 
-On 15 files on which the default fails, judged by models that had not seen their family."""
-PAIRS = "pairs"
-_OF_RECORDS = "attributes"
-_ATTRIBUTES_OF_A_RECORD = 2.5
-EXPONENTS = (0.75, 0.5)
-"""Exponents of sizes that are tried besides 1."""
-_POWERED = ("attributes",)  # the odds of pairs are so large that no exponent makes a difference
-_LOWER = (2.0, 1.0, 0.0)  # nats below the chosen alpha, for smaller exponents need smaller alphas
-_LEAST_BY_PAIRS = 0.01
-"""F1 that pairs must expect of another exponent than 1.
-
-On 27 files, with pair models that had not seen the family: one of chadwick and four of dwie get .5
-or .75, and gain; elsewhere pairs expect at most .007 more, on wd200_dev, where it would lose."""
-_TRUST = 0.04  # F1 that the attribute likelihood at its own alpha is worth more on records
+On 811 files of 22 families, by pair models that had not seen the family: from .02 to .03 and from
+.03 to .07 the mean F1 moves by .001, and that of files of more than 700 fragments by .001."""
+_SPREAD = 0.03  # F1 by which an expectation errs
+_UNDOUBTED = 0.9
+"""F1 that must be expected of the choice before no answers are asked for."""
+_JOINED_RIGHTLY = 0.8
+"""The precision of joins of names; on graphs of language models and of news it was .75 to .95."""
 
 
 @dataclass(frozen=True, eq=False)
-class HypothesisScorer:
-    """Trees and how they are read."""
+class Hypothesis:
+    """A grouping of a sample."""
 
-    gain: Trees  # predicts the gain in F1 over exact names
-    level: Trees  # predicts the F1
-    margin: float  # expected gain from which on another grouping displaces exact names
-    spread: float  # standard deviation of the prediction's error among the hypotheses of one file
+    likelihood: str  # that finds it; "names" for exact names
+    labels: IntArray  # [n] the smallest fragment of each one's cluster
+    alpha: float | None = None  # that it is found at; None is the likelihood's own
 
-    def gains(
-        self, names: Sequence[str], statistics: FloatArray, found: Sequence[Hypothesis]
-    ) -> FloatArray:
-        """The expected gain of each hypothesis, [hypotheses]; 0 for exact names.
-
-        Gains are smoothed along a merge path, so no single good alpha among bad ones is chosen.
-        """
-        raw = self.gain.predict(_in_order(names, statistics, self.gain.features))
-        return smooth(raw, found)
-
-    def levels(self, names: Sequence[str], statistics: FloatArray) -> FloatArray:
-        """The expected F1 of each hypothesis, [hypotheses]."""
-        raw = self.level.predict(_in_order(names, statistics, self.level.features))
-        return np.clip(raw, 0.0, 1.0)
-
-    def to_bytes(self) -> bytes:
-        """The scorer as safetensors."""
-        numbers = {name: np.array([getattr(self, name)]) for name in _NUMBERS}
-        return save_parts({"gain": self.gain, "level": self.level}, numbers)
-
-
-_NUMBERS = ("margin", "spread")
-
-
-@lru_cache(maxsize=2)
-def read_scorer(content: bytes, where: str) -> HypothesisScorer:
-    """The scorer that `HypothesisScorer.to_bytes` wrote; `where` names the file in errors."""
-    trees, numbers = load_parts(content, where, ("gain", "level"), _NUMBERS)
-    for name, value in numbers.items():
-        if value.shape != (1,) or value.dtype != np.float64 or not 0 <= value[0] <= _LARGEST_MARGIN:
-            raise ModelError(f"{where}: {name}: expected one number from 0 to {_LARGEST_MARGIN:g}")
-    margin, spread = (float(numbers[name][0]) for name in _NUMBERS)
-    return HypothesisScorer(trees["gain"], trees["level"], margin, spread)
-
-
-def shipped_scorer(defaults: str | None) -> HypothesisScorer:
-    """The scorer of a folder, or the one that ships if the folder has none."""
-    folder = default_folder(defaults, JUDGE_FILE)
-    return read_scorer(read_default(folder, JUDGE_FILE), quoted(str(folder / JUDGE_FILE), 400))
-
-
-def smooth(gains: FloatArray, found: Sequence[Hypothesis]) -> FloatArray:
-    """Gains averaged with their neighbours on the same merge path; 0 for exact names."""
-    out = np.array(gains, dtype=np.float64)
-    for likelihood in {h.likelihood for h in found}:
-        places = np.array([i for i, h in enumerate(found) if h.likelihood == likelihood])
-        if likelihood == NAMES:
-            out[places] = 0.0
-        else:
-            padded = np.pad(gains[places], len(_SMOOTHING) // 2, mode="edge")
-            out[places] = sum(w * padded[k : k + len(places)] for k, w in enumerate(_SMOOTHING))
-    return out
-
-
-def adjusted_gains(
-    gains: FloatArray,
-    names: Sequence[str],
-    statistics: FloatArray,
-    found: Sequence[Hypothesis],
-    margin: float,
-    taught: bool = False,
-) -> FloatArray:
-    """The values that hypotheses are compared by, [hypotheses]: F1 over exact names, minus
-    handicaps.
-
-    The expected gains of the model of pairs, if it reads any fragment, are added to those of the
-    scorer. Some groupings must be expected to gain a little more: one far from the likelihood's own
-    alpha, and one of a likelihood whose own alpha is uninformative. Obvious choices get a bonus:
-    exact names, `margin`, and on records the attribute likelihood at its own alpha. `statistics`
-    [hypotheses, statistics] have `names`; `taught` says whether answers have taught the model of
-    pairs.
-    """
-    column = dict(zip(names, statistics.T, strict=True))
-    exact = np.array([h.likelihood == NAMES for h in found])
-    by_pairs = column[EXPECTED_F1]
-    off = np.array([abs(h.log_alpha - h.own) for h in found])
-    by = _BY_TAUGHT_PAIRS if taught else _BY_PAIRS
-    worth = gains + by * np.nan_to_num(by_pairs - by_pairs[exact.argmax()])
-    worth -= _PULL * np.where(np.isnan(off), _FAR, np.minimum(off, _FAR))
-    worth[exact] = gains[exact] + margin
-    of_records = [k for k, h in enumerate(found) if h.likelihood == _OF_RECORDS]
-    if of_records and column[ATTRIBUTES][0] >= _ATTRIBUTES_OF_A_RECORD:
-        worth[min(of_records, key=lambda k: float(off[k]))] += _TRUST
-    return np.asarray(worth)
-
-
-def _in_order(names: Sequence[str], statistics: FloatArray, wanted: Sequence[str]) -> FloatArray:
-    place = {name: i for i, name in enumerate(names)}
-    for name in wanted:
-        if name not in place:
-            raise ModelError(f'the judge reads the statistic "{quoted(name)}", which is not known')
-    return np.asarray(statistics[:, [place[name] for name in wanted]])
-
-
-_JOINED_RIGHTLY = 0.8
-"""The precision of joins of names; on graphs of language models and of news it was .75 to .95."""
-_LEAST_SPREAD = 1e-3
-_MADE_GOOD = 0.65
-"""The share of a choice's expected loss that a dozen correct answers recovered, on about 128 files
-of 22 families, each judged by models that had not seen the family."""
+    @property
+    def clusters(self) -> tuple[tuple[int, ...], ...]:
+        """Its clusters, by smallest fragment; each ascending."""
+        held: dict[int, list[int]] = {}
+        for i, label in enumerate(self.labels.tolist()):
+            held.setdefault(label, []).append(i)
+        return tuple(tuple(held[label]) for label in sorted(held))
 
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """The result of the judge: the hypotheses, their expected gains, and the choice."""
+    """The result of the judge: the hypotheses, what is expected of them, and the choice."""
 
     sample: Sample  # the fragments that were compared
-    found: tuple[Hypothesis, ...]
-    gains: FloatArray  # [hypotheses] expected F1 over that of exact names
-    levels: FloatArray  # [hypotheses] expected F1
-    worth: FloatArray  # [hypotheses] what they are compared by without answers (`adjusted_gains`)
+    found: tuple[Hypothesis, ...]  # exact names first
+    expected: FloatArray  # [hypotheses] F1; 0 if no model of pairs reads the file
+    worth: FloatArray  # [hypotheses] what they are compared by
     open: tuple[bool, ...]  # [hypotheses] whether a hypothesis may be chosen
-    spread: float  # how far expected gains are from true ones, as a standard deviation
-    expected: PairExpectations | None = None  # of groupings of the sample
     pairs: PairModel | None = None  # the model of pairs
     read: Sample | None = None  # what it is fitted to; None is the whole file
 
     @property
-    def allowed(self) -> IntArray:
-        """The places of the hypotheses that may be chosen."""
-        return np.flatnonzero(self.open)
-
-    @property
-    def place(self) -> int:
-        """The index of the chosen hypothesis."""
-        return int(self.allowed[np.argmax(self.worth[self.allowed])])
-
-    @property
     def chosen(self) -> Hypothesis:
         """The chosen hypothesis."""
-        return self.found[self.place]
+        return self.found[self._place]
 
     @property
-    def runner_up(self) -> tuple[Hypothesis, float] | None:
-        """The best hypothesis of another likelihood, and how much less it is worth, from 0.
-
-        None if only one likelihood may be chosen.
-        """
-        values, chosen = self.worth[self.allowed], self.chosen.likelihood
-        others = [
-            (float(value), place)
-            for value, place in zip(values, self.allowed.tolist(), strict=True)
-            if self.found[place].likelihood != chosen
-        ]
-        if not others:
-            return None
-        value, place = max(others, key=lambda other: other[0])
-        return self.found[place], float(values.max()) - value
-
-    @property
-    def close_behind(self) -> tuple[Hypothesis, float] | None:
-        """The runner-up, if it is within the judge's usual error."""
-        second = self.runner_up
-        return second if second is not None and second[1] <= self.spread else None
-
-    @property
-    def gain_of_answers(self) -> float:
-        """The expected gain of a dozen answers, in mean F1, if there are none so far.
-
-        Each hypothesis may be the truth, with a probability that grows with its value, and the
-        choice loses as much as the truth differs from it.
-        """
-        worth = self.worth[self.allowed]
-        weights = np.exp((worth - worth.max()) / max(self.spread, _LEAST_SPREAD))
-        labels = self.chosen.labels
-        lacks = np.array([1 - agreement(self.found[k].labels, labels)[2] for k in self.allowed])
-        return float(_MADE_GOOD * (weights @ lacks) / weights.sum())
+    def _place(self) -> int:
+        allowed = np.flatnonzero(self.open)
+        return int(allowed[np.argmax(self.worth[allowed])])
 
     @property
     def expected_f1(self) -> float:
-        """The expected F1 of the chosen grouping."""
-        of_names = self.levels[self.place] - self.gains[self.place]
-        return float(np.clip(of_names + self.expected_gain, 0.0, 1.0))
+        """The F1 that the model of pairs expects of the chosen grouping."""
+        return float(self.expected[self._place])
 
     @property
     def expected_gain(self) -> float:
-        """The expected gain of the chosen grouping over exact names."""
-        return float(self.gains[self.place])
+        """How much more this is than that of exact names."""
+        return float(self.expected[self._place] - self.expected[0])
+
+    @property
+    def wants_answers(self) -> bool:
+        """Whether answers are expected to help."""
+        return self.pairs is not None and self.expected_f1 < _UNDOUBTED
 
     def predicted(self, likelihood: str) -> Prediction | None:
         """The inputs of confidence maps; None if another likelihood than the chosen one
         clusters."""
-        if self.chosen.likelihood != likelihood:
+        if self.chosen.likelihood != likelihood or self.pairs is None:
             return None
-        labels, gains = np.stack([h.labels for h in self.found]), self.gains
-        weights = np.exp((gains - gains.max()) / max(self.spread, _LEAST_SPREAD))
-        weights /= weights.sum()
-        return Prediction.of(
-            self.expected_f1, self.expected_gain, weights, labels, self.sample.fragments
-        )
+        weights = np.exp((self.worth - self.worth.max()) / _SPREAD)
+        labels = np.stack([one.labels for one in self.found])
+        gain, sample = self.expected_gain, self.sample.fragments
+        return Prediction.of(self.expected_f1, gain, weights / weights.sum(), labels, sample)
 
     @property
     def entities(self) -> dict[int, int]:
         """The entities of the chosen grouping, by numbers of the sample's fragments."""
         return dict(zip(self.sample.places, self.chosen.labels.tolist(), strict=True))
 
-    def only(self, likelihood: str) -> Judgement:
-        """The same, restricted to hypotheses of this likelihood, at least one."""
-        return self._restrict(np.array([h.likelihood == likelihood for h in self.found]))
-
     def without(self, likelihood: str) -> Judgement:
         """The same without hypotheses of this likelihood, if there are others."""
-        others = np.array([h.likelihood != likelihood for h in self.found]) & self.open
-        return self._restrict(others) if others.any() else self
+        return self._restricted([h.likelihood != likelihood for h in self.found])
 
-    def _restrict(self, allowed: BoolArray) -> Judgement:
-        if not allowed.any():
-            raise ValueError("no hypothesis may be chosen")
-        return replace(self, open=tuple(allowed.tolist()))
+    def only(self, likelihood: str) -> Judgement:
+        """The same with hypotheses of this likelihood alone, if there are any."""
+        return self._restricted([h.likelihood == likelihood for h in self.found])
+
+    def _restricted(self, wanted: Sequence[bool]) -> Judgement:
+        allowed = tuple(map(and_, self.open, wanted))
+        return replace(self, open=allowed) if any(allowed) else self
 
 
 def judge(
     fragments: Sequence[Fragment],
     likelihoods: Mapping[str, ConjugateLikelihood],
     index: CandidateIndex,
-    scorer: HypothesisScorer,
     pairs: PairModel | None = None,
     part: Sample | None = None,
     trying: Callable[[str], None] | None = None,
 ) -> Judgement:
-    """Choose likelihood and alpha for a file of at least one fragment, in any order.
+    """Choose a likelihood for a file of at least one fragment, in any order.
 
     Likelihoods, which merge in rounds, and index are fitted to the file; `pairs`, the model of
-    pairs, is fitted to the file or to its `part` (`part_of`), None if it reads nothing. `trying`
-    gets each likelihood's name before its merge path is found.
+    pairs, is fitted to the file or to its `part` (`part_of`), None if it reads nothing: then the
+    last likelihood is chosen. `trying` gets each likelihood's name before its grouping is found.
     """
     sample = sample_of(fragments, index, pairs, part)
-    paths = {}
+    found = [Hypothesis(NAMES, np.array(exact_groups(sample.fragments), np.int64))]
     for name, likelihood in likelihoods.items():
         if trying is not None:
             trying(name)
-        paths[name] = groupings(likelihood, sample.fragments, log_alphas_of(name))
-    seen = compare_sample(sample.fragments, index, fragments)
-    own = {name: math.log(likelihood.default_alpha) for name, likelihood in likelihoods.items()}
-    found = hypotheses(seen.exact, paths, own)
-    expected = None if pairs is None else PairExpectations(pairs.pair_odds(sample.fragments))
-    names, statistics = statistics_of(seen, found, fragments, expected)
-    gains = scorer.gains(names, statistics, found)
-    levels = scorer.levels(names, statistics)
-    taught = pairs is not None and pairs.lesson is not None
+        if name == PAIRS:
+            found += _along_alpha(likelihood, sample.fragments)
+        else:
+            found.append(Hypothesis(name, own_grouping(likelihood, sample.fragments)))
+    expected, bonus = np.zeros(len(found)), np.zeros(len(found))
+    if pairs is not None:
+        by_pairs = PairExpectations(pairs.pair_odds(sample.fragments))
+        expected = np.array([by_pairs.f1(one.labels) for one in found])
+        bonus = np.array(
+            [_bonus(one.likelihood, sample.fragments, len(fragments)) for one in found]
+        )
+    elif len(found) > 1:
+        bonus[-1] = 1.0
     return Judgement(
-        sample=sample,
-        found=tuple(_at_their_own(found)),
-        gains=gains,
-        levels=levels,
-        worth=adjusted_gains(gains, names, statistics, found, scorer.margin, taught),
-        open=(True,) * len(found),
-        spread=scorer.spread,
-        expected=expected,
+        *(sample, tuple(found), expected, expected + bonus, (True,) * len(found)),
         pairs=pairs,
         read=part,
     )
 
 
-def with_exponent(
-    judged: Judgement, likelihood: ConjugateLikelihood, asked: float | None = None
-) -> DirichletProcess:
-    """The prior of a judgement's choice, with the exponent of sizes that suits or is asked for.
-
-    `likelihood` is the chosen one.
-    """
-    chosen, expected = judged.chosen, judged.expected
-    plain = DirichletProcess(chosen.alpha, 1.0 if asked is None else asked)
-    suits = chosen.likelihood in _POWERED and asked is None
-    if expected is None or not suits:
-        return plain
-    log_alphas = [chosen.log_alpha - lower for lower in _LOWER]
-
-    def best(exponent: float) -> tuple[float, float, float]:
-        """The largest F1 that pairs expect on a path, log alpha, and the exponent."""
-        found = groupings(likelihood, judged.sample.fragments, log_alphas, exponent)
-        f1 = [expected.of(labels)[EXPECTED_F1] for labels in found]
-        return max(zip(f1, log_alphas, [exponent] * len(f1), strict=True))
-
-    of_one = (
-        expected.of(h.labels)[EXPECTED_F1]
-        for h in judged.found
-        if h.likelihood == chosen.likelihood and log_alphas[0] <= h.log_alpha <= log_alphas[-1]
-    )
-    f1, log_alpha, exponent = max(map(best, EXPONENTS))
-    if f1 < max(of_one) + _LEAST_BY_PAIRS:
-        return plain
-    return DirichletProcess(math.exp(log_alpha), exponent)
+def _along_alpha(likelihood: ConjugateLikelihood, sample: Sequence[Fragment]) -> list[Hypothesis]:
+    """The groupings of the model of pairs, whose odds do not say how many entities there are."""
+    found = groupings(likelihood, sample, _LOG_ALPHAS)
+    alphas = map(math.exp, _LOG_ALPHAS)
+    return [Hypothesis(PAIRS, *one) for one in zip(found, alphas, strict=True)][::-1]
 
 
-def _at_their_own(found: Sequence[Hypothesis]) -> list[Hypothesis]:
-    """The same, but the hypothesis nearest to the likelihood's own alpha gets exactly that alpha.
+def own_grouping(likelihood: ConjugateLikelihood, fragments: Sequence[Fragment]) -> IntArray:
+    """The grouping of a sample that a fitted likelihood finds by its own prior, shape [n]."""
+    log_alpha = math.log(likelihood.default_alpha)
+    (labels,) = groupings(likelihood, fragments, [log_alpha], likelihood.default_exponent)
+    return labels
 
-    Many alphas give the same grouping on a sample, but not on the file.
-    """
-    out = list(found)
-    for likelihood in {h.likelihood for h in found if not math.isnan(h.own)}:
-        along = [k for k, h in enumerate(found) if h.likelihood == likelihood]
-        nearest = min(along, key=lambda k: abs(found[k].log_alpha - found[k].own))
-        out[nearest] = replace(found[nearest], log_alpha=found[nearest].own)
-    return out
+
+def _bonus(likelihood: str, sample: Sequence[Fragment], n: int) -> float:
+    """What a grouping is worth more than is expected of it, in a file of n fragments."""
+    if likelihood == NAMES:
+        return _BONUS_OF_NAMES
+    if likelihood != _OF_RECORDS or n < _LEAST_RECORDS:
+        return 0.0
+    stated = np.mean([len(f.properties) - ("name" in f.properties) for f in sample])
+    return _BONUS_ON_RECORDS if stated >= _ATTRIBUTES_OF_A_RECORD else 0.0
+
+
+class PairExpectations:
+    """Expectations of groupings of one sample, from the odds of its fragments."""
+
+    def __init__(self, odds: PairOdds) -> None:
+        self._n = len(odds.row)
+        self._first, self._second, self._probability = _links(odds)
+        self._wanted = 1 + self._summed(np.ones(len(self._first), dtype=np.bool_))
+
+    def f1(self, labels: IntArray) -> float:
+        """The expected mean B-cubed F1 of a grouping; cluster numbers [n] below n, n at least 1."""
+        size = np.bincount(labels, minlength=self._n)[labels]
+        right = 1 + self._summed(labels[self._first] == labels[self._second])
+        return float(np.mean(2 * right / (size + self._wanted)))
+
+    def _summed(self, chosen: NDArray[np.bool_]) -> FloatArray:
+        """For each fragment, the sum of the probabilities of its links."""
+        return np.bincount(
+            self._first[chosen], self._probability[chosen], minlength=self._n
+        ).astype(np.float64)
+
+
+def _links(odds: PairOdds) -> tuple[IntArray, IntArray, FloatArray]:
+    """Two fragments and the probability that they are one, in both directions, without
+    repetition."""
+    rows, of_fragment = np.unique(odds.row, return_inverse=True)
+    here = np.isin(odds.first, rows) & np.isin(odds.second, rows)
+    ends = np.searchsorted(rows, odds.first[here]), np.searchsorted(rows, odds.second[here])
+    between = csr_array((expit(odds.nats[here]), ends), shape=(len(rows), len(rows)))
+    of_fragments = between[of_fragment][:, of_fragment].tocoo()
+    one, two = of_fragments.coords
+    other = one != two
+    return one[other].astype(np.int64), two[other].astype(np.int64), of_fragments.data[other]
 
 
 def with_aliases(judged: Judgement, likelihood: ConjugateLikelihood) -> Judgement:
@@ -399,16 +237,15 @@ def with_aliases(judged: Judgement, likelihood: ConjugateLikelihood) -> Judgemen
     It joins exact names. Where it is right they lack what it joins, so it is expected to gain the
     difference, in F1, of exact names from it, times the probability that a join is right.
     """
-    sample, exact = judged.sample.fragments, judged.found[0].labels
-    (labels,) = groupings(likelihood, sample, [0.0], likelihood.default_exponent)
-    gain = _JOINED_RIGHTLY * (1 - agreement(exact, labels)[2])
-    # it has the advantage of exact names over others only where these would be chosen
-    worth = (judged.worth if judged.chosen.likelihood == NAMES else judged.gains)[0]
+    labels = own_grouping(likelihood, judged.sample.fragments)
+    alike = compare(judged.found[0].labels.tolist(), labels.tolist()).bcubed_f1_item_mean
+    gain = _JOINED_RIGHTLY * (1 - alike)
+    # it has the bonus of exact names over others only where these would be chosen
+    worth = (judged.worth if judged.chosen.likelihood == NAMES else judged.expected)[0]
     return replace(
         judged,
-        found=(*judged.found, Hypothesis(ALIASES, 0.0, labels)),
-        gains=np.append(judged.gains, gain),
-        levels=np.append(judged.levels, judged.levels[0] + gain),
+        found=(*judged.found, Hypothesis(ALIASES, labels)),
+        expected=np.append(judged.expected, judged.expected[0] + gain),
         worth=np.append(judged.worth, worth + gain),
         open=(*judged.open, True),
     )

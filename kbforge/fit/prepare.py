@@ -22,7 +22,6 @@ import numpy as np
 
 from kbforge import registry
 from kbforge.clustering.constraints import reconciled
-from kbforge.clustering.rounds import mergeable
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import (
     CandidateIndex,
@@ -72,13 +71,7 @@ from kbforge.fit.hypotheses import (
     NAMES,
     part_of,
 )
-from kbforge.fit.judge import (
-    Judgement,
-    judge,
-    shipped_scorer,
-    with_aliases,
-    with_exponent,
-)
+from kbforge.fit.judge import Hypothesis, Judgement, judge, with_aliases
 from kbforge.fit.labels import read_labels
 from kbforge.indexes.selective import Sample, Selective
 from kbforge.models.bundle import bundles_read_once, is_name, make_likelihood, require_device
@@ -140,11 +133,23 @@ def prepare(
         confidence,
         choices.likelihood_name,
         models,
-        chooser.judgement,
         tuple(notes),
         _with_layer(choices.of("likelihood") if choice is None else choice.options, models),
         decisions,
     )
+
+
+def judged_by_pairs(fragments: Sequence[Fragment], choices: RunOptions) -> Judgement | None:
+    """What the judge makes of a file without answers; None if it is not asked.
+
+    A likelihood that the choices name is the choice if the judge compares its grouping.
+    """
+    chooser = Chooser(fragments, choices.defaults, link=choices.link)
+    chooser.choose()
+    judged = chooser.judgement
+    if judged is None or choices.likelihood is None:
+        return judged
+    return judged.only(choices.likelihood_name)
 
 
 def _lessons(*likelihoods: Likelihood | None) -> list[str]:
@@ -372,18 +377,15 @@ def _listed(options: Mapping[str, object]) -> str:
     return ", ".join(f"{name}={value}" for name, value in options.items()) or "none"
 
 
-_LEAST_GAIN = 0.01  # F1 that a dozen answers must be expected to gain before anyone is told
-
-
 def _advice(judged: Judgement | None, choices: RunOptions, answers: Sequence[object]) -> str:
     """The advice to answer questions, if it is expected to help."""
     if judged is None or answers or choices.labels_from or choices.alpha is not None:
         return ""
-    if judged.gain_of_answers < _LEAST_GAIN:
+    if not judged.wants_answers:
         return ""
     return (
-        f"a dozen answers are expected to gain {judged.gain_of_answers:+.2f}: kbforge review FILE "
-        f"asks, and {option('answers', 'answers.jsonl')} uses them"
+        f"answers to a dozen questions may help: kbforge review FILE asks, and "
+        f"{option('answers', 'answers.jsonl')} uses them"
     )
 
 
@@ -411,9 +413,8 @@ class LikelihoodChoice:
 class Chooser:
     """Chooses likelihood and prior for one unlabelled file; fits each likelihood once.
 
-    Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file
-    (`kbforge.fit.judge`). A likelihood that the user names (`named`) is judged only by its own
-    groupings, which gives its alpha. If the kernel cannot merge its clusters, it gets the alpha
+    Exact names and the likelihoods of `_CHOOSES_FROM` are compared on the file, each at its own
+    alpha (`kbforge.fit.judge`). Another likelihood that the user names (`named`) gets the alpha
     under which it opens as many entities as the best grouping has (`kbforge.fit.alpha`).
 
     In a large file only the pairs of a part are compared (`kbforge.fit.hypotheses`), unless the
@@ -466,7 +467,7 @@ class Chooser:
         stages = Stages("choosing a likelihood", 2 * len(_readable()), self._on_stage)
         file = _File(fragments, MOST_TO_CHOOSE)
         fitted = self.fitted = self._fit_likelihoods(file, stages)
-        judged = _judge_file(file, fitted, self._defaults, stages)
+        judged = _judge_file(file, fitted, stages)
         too_large = len(fragments) > self._most_of_pairs
         if not any_alpha:
             judged = judged.without(NAMES)
@@ -475,12 +476,8 @@ class Chooser:
         if too_large:
             judged = judged.without(_OF_PAIRS)
         self.judgement, best = judged, judged.chosen
-        if best.likelihood in (NAMES, ALIASES):
-            likelihood = fitted.get(best.likelihood) or self._fitted(best.likelihood)
-            prior = default_prior(likelihood, self._exponent)
-            return LikelihoodChoice(best.likelihood, likelihood, prior, self._why(judged, prior))
-        chosen = fitted[best.likelihood]
-        prior = with_exponent(judged, chosen, self._exponent if any_alpha else 1.0)
+        chosen = fitted.get(best.likelihood) or self._fitted(best.likelihood)
+        prior = self._prior_of(best, chosen)
         if best.likelihood == _OF_PAIRS and file.part is not None:
             chosen.fit(fragments)
         return LikelihoodChoice(best.likelihood, chosen, prior, self._why(judged, prior))
@@ -548,27 +545,25 @@ class Chooser:
             return None
         if self._link is not None and likelihood.takes_link:
             return None
-        name, defaults = _judged_as(name, likelihood), self._defaults
-        # a model of pairs that is to cluster compares all of the file in any case
-        most = MOST_COMPARED if name != _OF_PAIRS else sys.maxsize
-        file = _File(self._fragments, most, likelihood.index)
-        tried = {*_readable(), name}
-        stages = Stages("choosing alpha", len(_readable()) + len(tried), self._on_stage)
-        fitted = self.fitted = self._fit_likelihoods(file, stages, {name: likelihood})
-        if mergeable(likelihood):
-            judged = _judge_file(file, {**fitted, name: likelihood}, defaults, stages).only(name)
-            prior, why = with_exponent(judged, likelihood, self._exponent), "suits this file"
-        else:
-            judged = _judge_file(file, fitted, defaults, stages)
-            sample, clusters = judged.sample.fragments, judged.chosen.clusters
-            prior = self._with_alpha(alpha_by_grouping(likelihood, sample, clusters))
-            why = f"opens as many entities as {judged.chosen.likelihood} finds in this file"
-        self.judgement = judged
+        name = _judged_as(name, likelihood)
+        if name in _readable():
+            judged = self._judge_named(name, likelihood)
+            prior = self._prior_of(judged.chosen, likelihood)
+            return prior, f"{_prior_called(prior)} suits this file"
+        file = _File(self._fragments, MOST_COMPARED, likelihood.index)
+        stages = Stages("choosing alpha", 2 * len(_readable()), self._on_stage)
+        fitted = self.fitted = self._fit_likelihoods(file, stages)
+        self.judgement = judged = _judge_file(file, fitted, stages)
+        sample, clusters = judged.sample.fragments, judged.chosen.clusters
+        prior = self._with_alpha(alpha_by_grouping(likelihood, sample, clusters))
+        why = f"opens as many entities as {judged.chosen.likelihood} finds in this file"
         return prior, f"{_prior_called(prior)} {why}"
 
     def context(self, name: str, likelihood: Likelihood) -> FileContext:
         """What the shipped confidence maps read of the file, besides its fragments."""
         name = _judged_as(name, likelihood)
+        if self.judgement is None and self._link is None and name in _readable():
+            self._judge_named(name, likelihood)
         pairs: Likelihood | None = likelihood
         if name != _OF_PAIRS and len(self._fragments) > self._most:
             pairs = None
@@ -576,30 +571,44 @@ class Chooser:
             if _OF_PAIRS not in self.fitted:
                 file = _File(self._fragments, self._most)
                 stages = Stages("learning how far to trust the result", 1, self._on_stage)
-                given = {name: likelihood}
-                self.fitted |= self._fit_likelihoods(file, stages, given, only=_OF_PAIRS)
+                self.fitted |= self._fit_likelihoods(file, stages, only=_OF_PAIRS)
             pairs = self.fitted.get(_OF_PAIRS)
         predicted = None if self.judgement is None else self.judgement.predicted(name)
         return FileContext(name, cast(PairModel | None, pairs), predicted)
+
+    def _prior_of(self, found: Hypothesis, likelihood: Likelihood) -> DirichletProcess:
+        """The prior under which a likelihood finds a grouping."""
+        own = default_prior(likelihood, self._exponent)
+        return own if found.alpha is None else replace(own, alpha=found.alpha)
+
+    def _judge_named(self, name: str, likelihood: Likelihood) -> Judgement:
+        """Judge a likelihood that the user named, beside the others that could be chosen."""
+        most = sys.maxsize if name == _OF_PAIRS else self._most
+        file = _File(self._fragments, most, likelihood.index)
+        of = 2 * len(_readable()) - 1
+        stages = Stages("learning how far to trust the result", of, self._on_stage)
+        given = {name: cast(ConjugateLikelihood, likelihood)}
+        self.fitted = self._fit_likelihoods(file, stages, given)
+        self.judgement = _judge_file(file, self.fitted, stages).only(name)
+        return self.judgement
 
     def _fit_likelihoods(
         self,
         file: _File,
         stages: Stages,
-        given: Mapping[str, Likelihood] = MappingProxyType({}),
+        given: Mapping[str, ConjugateLikelihood] = MappingProxyType({}),
         only: str = "",
     ) -> dict[str, ConjugateLikelihood]:
-        """The likelihoods to choose from that can read the file, but those given, which are fitted
-        to it; answers have taught them.
+        """The likelihoods to choose from that can read the file; answers have taught them.
 
-        One that the model of pairs reads is fitted once: where a part is compared, to the file.
+        Those given are fitted to the file. One that the model of pairs reads is fitted once: where
+        a part is compared, to the file.
         """
-        out: dict[str, ConjugateLikelihood] = {}
-        known = dict(given)
+        out = dict(given)
+        known = {**given, **(cast(PairModel, given[_OF_PAIRS]).reads if _OF_PAIRS in given else {})}
         names = [name for name in _readable() if only in ("", name)]
         for name in reversed(names) if file.is_large else names:
             if name in given:
-                stages.skip()
                 continue
             stages.begin(f"learning {name}")
             read = file.read_by(name)
@@ -697,10 +706,6 @@ class Stages:
     def __init__(self, what: str, of: int, on_stage: OnStage | None) -> None:
         self._what, self._of, self._on_stage, self._number = what, of, on_stage, 0
 
-    def skip(self) -> None:
-        """Count a stage that needs no work."""
-        self._number += 1
-
     def begin(self, doing: str) -> None:
         """Report the next stage."""
         self._number += 1
@@ -713,18 +718,13 @@ def _readable() -> list[str]:
     return [name for name in _CHOOSES_FROM if name in registry.names("likelihoods")]
 
 
-def _judge_file(
-    file: _File,
-    fitted: dict[str, ConjugateLikelihood],
-    defaults: str | None,
-    stages: Stages,
-) -> Judgement:
-    pairs, scorer = cast(PairModel | None, fitted.get(_OF_PAIRS)), shipped_scorer(defaults)
+def _judge_file(file: _File, fitted: dict[str, ConjugateLikelihood], stages: Stages) -> Judgement:
+    pairs = cast(PairModel | None, fitted.get(_OF_PAIRS))
 
     def trying(name: str) -> None:
         stages.begin(f"trying {name}")
 
-    return judge(file.fragments, fitted, file.index, scorer, pairs, file.part, trying)
+    return judge(file.fragments, fitted, file.index, pairs, file.part, trying)
 
 
 def _prior_called(prior: DirichletProcess) -> str:
@@ -734,19 +734,15 @@ def _prior_called(prior: DirichletProcess) -> str:
 
 
 def _why(judged: Judgement, prior: DirichletProcess) -> str:
-    best, gain = judged.chosen, judged.expected_gain
-    over = f", {gain:+.2f} over equal names" if gain > 0 else ""
-    if best.likelihood == NAMES:
+    name, gain = judged.chosen.likelihood, judged.expected_gain
+    if name == NAMES:
         return (
             f"chosen: {NAMES} (only identical names were merged; nothing else looked safe; "
             f"{_override()})"
         )
-    second = judged.close_behind
-    close = f"; {second[0].likelihood} is {second[1]:.3f} behind" if second else ""
-    return (
-        f"chosen: {best.likelihood} with {_prior_called(prior)} (expected F1 "
-        f"{judged.expected_f1:.2f}{over}{close}; {_override()})"
-    )
+    over = f", {gain:+.2f} over equal names" if gain > 0 else ""
+    expected = f"expected F1 {judged.expected_f1:.2f}{over}; " if judged.pairs is not None else ""
+    return f"chosen: {name} with {_prior_called(prior)} ({expected}{_override()})"
 
 
 def _override() -> str:

@@ -42,7 +42,7 @@ from kbforge.files.answers import (
 from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.description import Lesson
-from kbforge.fit.prepare import prepare
+from kbforge.fit.prepare import judged_by_pairs
 from kbforge.fit.questions import (
     REVIEW_ERROR,
     CandidatePair,
@@ -180,16 +180,15 @@ class FileReview(Review[CandidatePair]):
             raise KBForgeError("there are no fragments to ask about")
         self._fragments = fragments
         answers = placed(file.answers, fragments, file.path)
-        judged = prepare(fragments, replace(choices, answers=None)).judgement
+        judged = judged_by_pairs(fragments, choices)
         if judged is None or judged.pairs is None:
             raise UsageError(
                 f"{quoted(choices.likelihood_name, 400)}: answers teach nothing here, because the "
                 "model of pairs cannot read the fragments; name another likelihood, or none"
             )
         read = range(len(fragments)) if judged.read is None else judged.read.places
-        entities = judged.entities
         super().__init__()
-        self._queue = TeachingQueue(judged.pairs, fragments, read, entities, choices.seed)
+        self._queue = TeachingQueue(judged.pairs, fragments, read, judged.entities, choices.seed)
         for answer in answers:
             self._queue.add(answer, answer.same, 1 - answer.right)
         self._file, self._sha256 = file, fingerprint(fragments)

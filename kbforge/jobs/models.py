@@ -183,7 +183,6 @@ def restore(store: Store, confidence: bool = False) -> tuple[PreparedRun, RunOpt
         reading_of(store, models.likelihood, name, choices) if confidence else None,
         name,
         models,
-        None,
         tuple(frozen["notes"]),
     )
     return prepared if store.fact(KNOWN) is None else with_known(prepared), choices

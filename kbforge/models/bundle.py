@@ -14,7 +14,6 @@ A folder of default models has files with fixed names, and a manifest with their
 
     manifest.json              as of a model bundle; it lists the files below that are there
     pairs.safetensors          the pair model
-    judge.safetensors          what a likelihood and an alpha are chosen by
     confidence.safetensors     confidence maps (`kbforge.fit.confidence`)
 
 `kbforge lab train-default` adds one part after another, and keeps the training data in the same
@@ -287,7 +286,7 @@ def _unreadable(path: Path, error: OSError) -> ModelError:
     return ModelError(f"cannot read {quoted(str(path), 400)}: {reason_of(error)}")
 
 
-FILES = ("pairs.safetensors", "judge.safetensors", "confidence.safetensors")
+FILES = ("pairs.safetensors", "confidence.safetensors")
 _KIND = "defaults"
 _WRITER = "kbforge lab train-default"
 _MOST_BYTES = 64 << 20

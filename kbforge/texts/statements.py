@@ -109,7 +109,6 @@ class JoinedStatements(StatedColumns):
     """The same, where several values of an attribute are one."""
 
     texts: list[str | tuple[str, ...]]  # by number of a value its text, or its texts
-    several: NDArray[np.int32]  # how many texts the value of each statement has; int32
 
     @classmethod
     def _of(cls, fragments: Sequence[Fragment]) -> JoinedStatements:
@@ -122,7 +121,7 @@ class JoinedStatements(StatedColumns):
         first = starts_of(list(map(len, said.texts)))[:-1].astype(np.int32)
         value = first[said.attribute] + said.value
         begins = np.flatnonzero(new)
-        joined, sizes = value[begins], np.diff(begins, append=n).astype(np.int32)
+        joined, sizes = value[begins], np.diff(begins, append=n)
         known: dict[tuple[int, ...], int] = {}
         for k in np.flatnonzero(sizes > 1).tolist():
             of = tuple(value[begins[k] : begins[k] + sizes[k]].tolist())
@@ -133,7 +132,7 @@ class JoinedStatements(StatedColumns):
         attribute = said.attribute
         if len(begins) < n:
             starts, attribute = starts_of(new)[starts], attribute[begins]
-        return cls(said.attributes, starts, attribute, joined, texts, sizes)
+        return cls(said.attributes, starts, attribute, joined, texts)
 
     def values_of(self, number: int) -> tuple[str, ...]:
         """The texts of a value."""

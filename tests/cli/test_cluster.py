@@ -241,10 +241,10 @@ def test_what_the_user_should_know_of_alpha_is_said(
     fragments = write_people(tmp_path / "named.jsonl", 0)
     program("train-ngram", fragments, "-o", model)
     guessed = program("cluster", fragments, "-o", kb, "--likelihood", model)
-    assert "suits this file; --alpha overrides it" in guessed.err
+    assert "finds in this file; --alpha overrides it" in guessed.err
     program("calibrate", points, "--likelihood", "gaussian", "-o", calibration)
     calibrating = program("calibrate", fragments, "--likelihood", model, "-o", "-")
-    assert "suits this file" not in calibrating.err
+    assert "in this file" not in calibrating.err
     named_other = ("--likelihood", "attributes", "--set", f"calibration={calibration}")
     mixed = program("cluster", fragments, "-o", kb, *named_other)
     assert "is a calibration of the likelihood gaussian, used here with attributes" in mixed.err

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.rounds import pairs_sharing
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, Fragment, ModelSpec
 from kbforge.fit.description import PairOdds
 from kbforge.fit.hypotheses import (
@@ -119,8 +118,7 @@ def test_a_very_large_file_is_not_given_to_the_model_of_pairs(monkeypatch):
     assert large.judgement is not None
     judged = {h.likelihood for h in found.judgement.found}
     assert {h.likelihood for h in large.judgement.found} == judged
-    allowed = {large.judgement.found[k].likelihood for k in large.judgement.allowed.tolist()}
-    assert allowed == judged - {"pairs"}
+    assert large.judgement.only("pairs").chosen.likelihood != "pairs"
     assert choice.name != "pairs"
     assert choice.note.endswith("; pairs is not considered above 400 fragments")
 
@@ -176,9 +174,11 @@ def test_a_choice_takes_a_larger_file_whole():
     attributes = chosen.fitted["attributes"]
     assert chosen.context("attributes", attributes).pairs is not None
     named = Chooser(fragments, named=True)
-    assert named.prior("attributes", attributes) is not None
-    require_of_part(named, fragments)
     assert named.context("attributes", attributes).pairs is None
+    bigram = make_likelihood("bigram")
+    bigram.fit(fragments)
+    assert named.prior("bigram", bigram) is not None
+    require_of_part(named, fragments)
 
 
 def fitted(name: str, fragments: list[Fragment]) -> ConjugateLikelihood:
@@ -249,9 +249,5 @@ def test_many_equal_fragments_are_compared_all_the_same():
     """A key that very many share leads nowhere, unless there is no other."""
     equal = [Fragment(f"e{i}", {"name": ("Ann Lee",)}) for i in range(100)]
     likelihood = fitted("attributes", [*equal, Fragment("x", {"name": ("Bo Ek",)})])
-    one, other = pairs_sharing(equal, likelihood.index)
-    assert {*one.tolist(), *other.tolist()} == set(range(100))
-    assert (one < other).all()
-    assert len(one) < 100 * 99 / 2
     (labels,) = groupings(likelihood, equal, [-3.0])
     assert len(set(labels.tolist())) == 1

@@ -1,6 +1,5 @@
 """Names that are like one another, compared with a plain implementation of the same definition."""
 
-import math
 import zlib
 from itertools import pairwise
 
@@ -9,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.contracts import Fragment
 from kbforge.fit.description import FileCounts, _alike, _parts_of
-from kbforge.fit.hypotheses import exact_name
-from kbforge.fit.statistics import _LONGEST, _word_rarity
 
 NAMES = st.lists(
     st.text("ab é ß字w", min_size=1, max_size=9).map(lambda x: " ".join(x.split())).filter(bool),
@@ -97,22 +93,3 @@ def test_counts_of_a_file_make_its_parts_common():
     file = FileCounts(1000, ("name",), (), 40 * table)
     _, _, documents, _ = _parts_of(names, file)
     assert documents.min() >= 40
-
-
-VALUES = st.lists(st.text("Aaß \tb", min_size=1, max_size=5), min_size=1, max_size=2)
-STATED = st.dictionaries(st.sampled_from(["name", "Surname", "first_name", "age"]), VALUES)
-
-
-@given(st.lists(STATED, min_size=1, max_size=20), st.booleans())
-def test_words_are_rare_by_the_different_exact_names(stated, long):
-    fragments = [
-        Fragment(str(k), {a: tuple(values) for a, values in said.items()})
-        for k, said in enumerate(stated)
-    ]
-    if long:
-        fragments.append(Fragment("long", {"first_name": ("ab " * 60,), "surname": ("a",)}))
-    names = {exact_name(fragment)[:_LONGEST] for fragment in fragments}
-    words = {word for name in names for word in name.split()}
-    often = {word: sum(word in name.split() for name in names) for word in words}
-    expected = {word: math.log((len(names) + 1) / n) for word, n in often.items()}
-    assert _word_rarity(fragments, {*words, "nobody"}) == expected

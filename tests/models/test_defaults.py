@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
 from kbforge.errors import ModelError
-from kbforge.fit.judge import JUDGE_FILE, read_scorer
+from kbforge.fit.confidence import CONFIDENCE_FILE
 from kbforge.models.bundle import FILES, MANIFEST, default_folder, list_defaults, read_default
 from kbforge.models.trees import read_trees
 from tests.people import write_people
 from tests.profile import examples
 
-SHIPPED = default_folder(None, JUDGE_FILE)
+SHIPPED = default_folder(None, CONFIDENCE_FILE)
 CONTENTS = {name: (SHIPPED / name).read_bytes() for name in FILES}
 TREES = {
     "pairs": load(CONTENTS["pairs.safetensors"])["fragments"].tobytes(),
@@ -61,13 +61,15 @@ def test_every_verb_that_takes_the_models_notices_damage(program, folder, name):
 
 
 def test_a_folder_says_which_of_them_it_has(folder):
-    (folder / JUDGE_FILE).unlink()
-    with pytest.raises(ModelError, match=f'the file "{JUDGE_FILE}" of its manifest is missing'):
-        read_default(folder, JUDGE_FILE)
+    (folder / CONFIDENCE_FILE).unlink()
+    with pytest.raises(
+        ModelError, match=f'the file "{CONFIDENCE_FILE}" of its manifest is missing'
+    ):
+        read_default(folder, CONFIDENCE_FILE)
     list_defaults(folder)
-    with pytest.raises(ModelError, match=f'"{JUDGE_FILE}" is not in the manifest'):
-        read_default(folder, JUDGE_FILE)
-    assert default_folder(str(folder), JUDGE_FILE) == SHIPPED
+    with pytest.raises(ModelError, match=f'"{CONFIDENCE_FILE}" is not in the manifest'):
+        read_default(folder, CONFIDENCE_FILE)
+    assert default_folder(str(folder), CONFIDENCE_FILE) == SHIPPED
     (folder / MANIFEST).unlink()
     with pytest.raises(ModelError, match=r"no manifest.json \(kbforge lab train-default writes"):
         read_default(folder, FILES[0])
@@ -116,11 +118,3 @@ def test_trees_that_point_elsewhere_are_refused(name, tensor, place, value):
         return
     with pytest.raises(ModelError, match=f"^{name}: "):
         read_trees(content, name)
-
-
-@pytest.mark.parametrize("name", ["margin", "spread"])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -1e-9, -1.0, 1e300])
-def test_absurd_numbers_of_the_judge_are_refused(name, value):
-    content = spoilt(CONTENTS[JUDGE_FILE], name, 0, value)
-    with pytest.raises(ModelError, match=f"^judge: {name}: expected one number from 0"):
-        read_scorer(content, "judge")

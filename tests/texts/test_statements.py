@@ -92,7 +92,6 @@ def test_statements_of_an_attribute_are_one(rows):
     ]
     assert told == [item for x in fragments for item in x.properties.items()]
     assert said.starts.tolist() == [0, *accumulate(len(x.properties) for x in fragments)]
-    assert said.several.tolist() == [len(values) for _, values in told]
     used, owners = said.in_order()
     distinct = [
         (said.attributes[a], said.values_of(value))

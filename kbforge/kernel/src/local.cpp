@@ -507,31 +507,6 @@ KB_API std::int64_t kb_rounds_connect(Rounds* rounds, std::int64_t most, std::in
   return rounds->connect({most, shared, top}, last != 0);
 }
 
-// The pairs of n units that share a key of at most `most` units, or that no such key leads anywhere; room
-// for all pairs. How many.
-KB_API std::int64_t kb_sharing(std::int64_t n, const std::int64_t* key_start,
-                               const std::int64_t* keys, std::int64_t most, std::int64_t* ones,
-                               std::int64_t* others) {
-  std::vector<std::int32_t> own(n);
-  std::iota(own.begin(), own.end(), 0);
-  kbforge::Crew crew(1);
-  kbforge::Postings postings;
-  postings.add({0, n, key_start, keys}, {}, crew);
-  postings.put_together(own, crew);
-  std::int64_t count = 0;
-  auto near = kbforge::Blocks(postings, most)
-                  .near({most, 1, std::numeric_limits<std::int32_t>::max()}, crew);
-  for (std::int64_t x = 0; x < n; ++x) {
-    std::sort(near.begin(x), near.end(x));
-    const std::int32_t* end = std::unique(near.begin(x), near.end(x));
-    for (const std::int32_t* other = near.begin(x); other != end; ++other) {
-      ones[count] = x;
-      others[count++] = *other;
-    }
-  }
-  return count;
-}
-
 // Merge only where more nats than this are gained; at first, 0.
 KB_API void kb_rounds_above(Rounds* rounds, double nats) { rounds->merge_above(nats); }
 

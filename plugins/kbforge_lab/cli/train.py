@@ -14,13 +14,12 @@ from kbforge.errors import UsageError, quoted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kbforge_lab.training.defaults.judge import JudgedFile, TrainedJudges
     from kbforge_lab.training.supervised import SupervisedTraining
     from kbforge_training.fitting.loop import Step
 
 app = typer.Typer(add_completion=False)
 
-_PARTS = ("pairs", "judge", "confidence")
+_PARTS = ("pairs", "confidence")
 
 
 @app.command()
@@ -35,14 +34,14 @@ def train_default(
     ] = "each",
     part: Annotated[
         str | None,
-        typer.Option("--part", help="Train pairs, judge or confidence.", show_default="all"),
+        typer.Option("--part", help="Train pairs or confidence.", show_default="all"),
     ] = None,
     files: Annotated[
         int | None,
         typer.Option(min=1, help="Resampled files per family.", show_default="each part's own"),
     ] = None,
 ) -> None:
-    """Train and test the shipped pair model, judge and confidence maps.
+    """Train and test the shipped pair model and confidence maps.
 
     Each is trained on many files that are resampled from families of labelled data: once on all
     families, and once without each family, which then tests it. The output folder keeps what was
@@ -51,11 +50,11 @@ def train_default(
 
     Examples:
 
-        kbforge lab train-default data/ -o models/ --part judge
+        kbforge lab train-default data/ -o models/ --part confidence
 
         kbforge cluster people.jsonl --set defaults=models/without/febrl
     """
-    from kbforge_lab.training.defaults.families import FAMILIES, family_named
+    from kbforge_lab.training.defaults.families import family_named
 
     if part is not None and part not in _PARTS:
         raise UsageError(f'--part: expected {", ".join(_PARTS)}, got "{quoted(part)}"')
@@ -66,9 +65,6 @@ def train_default(
     for name in _PARTS if part is None else (part,):
         if name == "pairs":
             _train_pairs(data, output, files, left)
-        elif name == "judge":
-            ships = frozenset(family.name for family in FAMILIES if family.ships)
-            _train_judge(data, output, files, ships, left)
         else:
             from kbforge_lab.training.defaults.confidence import main
 
@@ -81,36 +77,6 @@ def _train_pairs(data: Path, output: Path, files: int | None, left: tuple[str, .
 
     for line in train(data, output, files or FILES, left):
         console.print_json(line)
-
-
-def _train_judge(
-    data: Path, output: Path, files: int | None, ships: frozenset[str], left: tuple[str, ...]
-) -> None:
-    from kbforge_lab.training.defaults.judge import FILES, judged_files, train_each, write
-
-    def told(file: JudgedFile) -> None:
-        console.note(
-            f"{file.family} {file.name}: exact names {file.f1[0]:.3f}, best {file.f1.max():.3f}"
-        )
-
-    trained = train_each(judged_files(data, output, files or FILES, told), ships, left)
-    write(trained, output)
-    _print_judge(trained)
-
-
-def _print_judge(trained: TrainedJudges) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("family")
-    for title in ("exact names", "chosen", "best", "files below by .005", "by .01"):
-        table.add_column(title, justify="right")
-    for family, found in trained.by_family.items():
-        shares = (f"{share:.0%}" for share in (found.below, found.far_below))
-        scores = (f"{f1:.3f}" for f1 in (found.exact, found.chosen, found.best))
-        table.add_row(family, *scores, *shares)
-    console.stdout().print(table)
-    console.note(f"margin {trained.ships.margin:g}, spread {trained.ships.spread:.3f}")
 
 
 _COLUMNS = (

@@ -71,6 +71,7 @@ from kbforge.models.bundle import list_defaults
 from kbforge.models.trees import Trees
 from kbforge_lab.pool import in_processes
 from kbforge_lab.training.defaults.families import (
+    CATALOGUES,
     FAMILIES,
     Family,
     LabelledFile,
@@ -126,8 +127,10 @@ class KnownClaims:
 def collect(root: Path, claims: Path, models: Path, count: int, seed: int) -> None:
     """Cluster files and keep their claims."""
     keep = partial(_keep_claims, claims, models)
+    # a model that has not seen catalogues says little of those that have
+    families = [family for family in FAMILIES if family.name != CATALOGUES]
     drawn = (
-        (drawn, file) for family in FAMILIES for drawn, file in _files(root, family, count, seed)
+        (drawn, file) for family in families for drawn, file in _files(root, family, count, seed)
     )
     for place in filter(None, in_processes(keep, drawn)):
         print(place, flush=True)
@@ -167,17 +170,15 @@ def _claims_of(file: LabelledFile, models: Path) -> dict[str, Any]:
     likelihoods[NAMES].fit(file.fragments)
     found: dict[str, Any] = {}
     for name, likelihood in likelihoods.items():
-        of_likelihood = judged.only(name)
-        alpha = likelihood.default_alpha if name == NAMES else of_likelihood.chosen.alpha
-        prior = choice.prior if name == choice.name else None
-        prior = DirichletProcess(alpha) if prior is None else prior
+        alpha = judged.only(name).chosen.alpha
+        prior = DirichletProcess(likelihood.default_alpha if alpha is None else alpha)
         spec = ModelSpec(
             *(likelihood, prior.alpha, None, None, likelihood.index), exponent=prior.exponent
         )
         clusterer = registry.create("clusterers", "batch", {})
         posterior = clusterer.cluster(file.fragments, spec, np.random.default_rng(0), None)
         pairs_by = cast(PairModel | None, chooser.fitted.get("pairs"))
-        context = FileContext(name, pairs_by, of_likelihood.predicted(name))
+        context = FileContext(name, pairs_by, judged.only(name).predicted(name))
         arrays = _arrays(file, posterior, context)
         found |= {f"{name}.{key}": value for key, value in arrays.items()}
         found[f"{name}.chosen"] = np.array([name == choice.name])

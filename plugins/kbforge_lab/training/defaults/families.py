@@ -11,7 +11,8 @@ The family "generated" is of made-up people, organisations and products, from wo
 Entities are drawn so that some are hard to tell apart: people who share a name, branches of one
 organisation, models of one product line. A fragment shows one form of the name and some of the
 attributes. Forms are those that real files have: initials, surname first, acronyms, short forms,
-slips of the pen, titles with words left out.
+slips of the pen, titles with words left out. The family "catalogues" is of offers of made-up
+products (`kbforge_lab.training.defaults.catalogues`).
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from pathlib import Path
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge.files.fragments import read_fragments
+from kbforge_lab.training.defaults.catalogues import catalogue
 
-GENERATED = "generated"
+GENERATED, CATALOGUES = "generated", "catalogues"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -261,7 +263,7 @@ class Family:
     """One kind of data from one origin."""
 
     name: str
-    files: tuple[str, ...]  # below the folder of all data; none for the generated family
+    files: tuple[str, ...]  # below the folder of all data; none for a made-up family
     ships: bool  # whether what ships may be trained on it
 
 
@@ -328,6 +330,7 @@ FAMILIES = (
     ),
     Family("webnlg", ("webnlg/webnlg_1text_per_entry.jsonl.gz",), ships=False),
     Family(GENERATED, (), ships=True),
+    Family(CATALOGUES, (), ships=True),
 )
 """Every family; a family's place in the list decides nothing."""
 
@@ -341,9 +344,9 @@ def fold_of(name: str) -> tuple[str, ...]:
     So six models judge all families, and none has seen a family that it judges. A family that
     never trains what ships is left out by every model; one that is not listed is left out alone.
     """
-    ships = [family.name for family in FAMILIES if family.ships and family.name != GENERATED]
+    ships = [family.name for family in FAMILIES if family.ships and family.files]
     folds = [tuple(ships[start::_FOLDS]) for start in range(_FOLDS)]
-    folds[0] = (*folds[0], GENERATED)
+    folds[0] = (*folds[0], GENERATED, CATALOGUES)
     alone = () if any(family.name == name for family in FAMILIES) else (name,)
     return next((fold for fold in folds if name in fold), alone)
 
@@ -359,20 +362,22 @@ def family_named(name: str) -> Family:
 
 def resampled(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
     """Files drawn from a family; each depends on the family, the seed and its number alone."""
-    if family.files:
-        yield from _drawn(root, family, count, seed, "", (_FEWEST, _MOST))
-    else:
+    if family.name == GENERATED:
         yield from generated(count, seed)
+    else:
+        yield from _drawn(root, family, count, seed, "", (_FEWEST, _MOST))
 
 
 def large(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
     """Files as in `resampled`, of 700 to 2400 fragments if the family's files have so many."""
-    yield from _drawn(root, family, count if family.files else 0, seed, "large", (700, 2400))
+    if family.name != GENERATED:
+        yield from _drawn(root, family, count, seed, "large", (700, 2400))
 
 
 def vast(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
     """Files as in `resampled`, of up to 20,000 fragments, if the family's files have 3,000."""
-    for file in _drawn(root, family, count if family.files else 0, seed, "vast", _VAST):
+    files = () if family.name == GENERATED else _drawn(root, family, count, seed, "vast", _VAST)
+    for file in files:
         if len(file.fragments) >= _VAST[0]:
             yield file
 
@@ -385,12 +390,15 @@ def _drawn(
 ) -> Iterator[LabelledFile]:
     fewest, most = sizes
     for number in range(count):
-        path = family.files[number % len(family.files)]
+        path = family.files[number % len(family.files)] if family.files else family.name
         stem = Path(path).name.split(".")[0]
         rng = random.Random(f"{kind}{kind and '/'}{family.name}/{seed}/{number}")
         size = round(fewest * (most / fewest) ** rng.random())
         name = f"{kind}{kind and '-'}{stem}-{seed}-{number}"
-        yield LabelledFile(family.name, name, _draw(_clusters(root / path), rng, size))
+        if family.name == CATALOGUES:
+            yield LabelledFile(family.name, name, catalogue(number, rng, size))
+        else:
+            yield LabelledFile(family.name, name, _draw(_clusters(root / path), rng, size))
 
 
 def small(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:

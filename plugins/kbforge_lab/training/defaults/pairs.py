@@ -76,7 +76,7 @@ PARAMETERS: Mapping[str, Any] = {
     "bagging_freq": 1,
     "max_bin": 63,
 }
-SEEDS = (1,)
+SEEDS = (1, 2)
 """Of the ensembles of a view, which are averaged."""
 _MOST_PAIRS = 1500
 _MOST_PAIRS_OF_MANY = 4000  # of a file of more fragments

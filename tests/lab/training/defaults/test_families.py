@@ -18,6 +18,7 @@ from kbforge_lab.training.defaults.families import (
     family_named,
     generated,
     resampled,
+    vast,
 )
 from kbforge_lab.training.defaults.pairs import (
     FamilyPairs,
@@ -89,6 +90,33 @@ def test_generated_files():
         assert len({f.id for f in file.fragments}) == len(file.fragments) >= 150
         assert all(f.names and f.label for f in file.fragments)
     assert list(resampled(Path("nowhere"), family_named("generated"), 9, seed=5)) == files
+
+
+def test_made_up_catalogues():
+    family = family_named("catalogues")
+    files = list(resampled(Path("nowhere"), family, 8, seed=5))
+    assert files == list(resampled(Path("nowhere"), family, 8, seed=5))
+    (vast_one,) = list(vast(Path("nowhere"), family, 1, seed=5))
+    assert len(vast_one.fragments) >= 3_000
+    for file in files:
+        assert len({f.id for f in file.fragments}) == len(file.fragments) >= 150
+        assert all(f.names and f.label for f in file.fragments)
+    # variants of a line: titles that differ in a word are mostly of two products
+    offers = [(f.label, frozenset(f.names[0].split())) for f in vast_one.fragments[:3_000]]
+    of_words: dict[str, list[tuple[str | None, frozenset[str]]]] = {}
+    for label, words in offers:
+        for word in words:
+            of_words.setdefault(word, []).append((label, words))
+    near = {
+        (a, b)
+        for some in of_words.values()
+        if len(some) < 50
+        for k, (a, x) in enumerate(some)
+        for b, y in some[:k]
+        if len(x) > 4 and len(x ^ y) == 2
+    }
+    assert len(near) > 50
+    assert sum(a == b for a, b in near) < len(near) / 2
 
 
 def test_a_family_without_that_name():
