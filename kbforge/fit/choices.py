@@ -126,9 +126,6 @@ class RunOptions:
             if (number := getattr(self, name)) is not None and number > _MOST:
                 got = quoted(number, 40)
                 raise UsageError(f"{option(name)}: expected a whole number of 64 bits, got {got}")
-        if self.answers is not None and self.labels_from is not None:
-            both = f"{option('answers')} and {option('labels-from')}"
-            raise UsageError(f"{both} cannot be combined; answers can be in the file of labels")
         for name, chosen, known in (
             ("device", self.device, _DEVICES),
             ("estimate", self.estimate, ESTIMATES),

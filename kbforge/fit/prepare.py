@@ -443,6 +443,9 @@ class Chooser:
         self._exponent = exponent
         self._fragments, self._defaults = fragments, defaults
         self._answers = pair_answers(answers, fragments)
+        if answers and labels is not None:
+            both = f"{option('answers')} and {option('labels-from')}"
+            raise UsageError(f"{both} cannot be combined; answers can be in the file of labels")
         self._labels = None if labels is None else read_labels(labels)
         self._on_stage, self._link = on_stage, link
         self._looks_for_tables = tables and link is None and not answers

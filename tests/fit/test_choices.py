@@ -44,6 +44,7 @@ VALUES = {
     "confidence_map": "m.toml",
     "defaults": "models/",
     "answers": "a.jsonl",
+    "labels_from": "l.csv",
     "estimate": "vi",
     "alternatives": "all",
     "link": "source",

@@ -8,9 +8,11 @@ import pytest
 import kbforge
 from kbforge.contracts import Decision, Fragment
 from kbforge.errors import BadRecord, KBForgeError, ModelError, UsageError
+from kbforge.files.answers import NumberedAnswer
 from kbforge.files.fragments import write_fragments
 from kbforge.fit.choices import RunOptions, choices_of
 from kbforge.fit.labels import Labels, read_labels
+from kbforge.fit.prepare import prepare
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 
 _WORDS = ("stone", "river", "amber", "north", "silver", "maple", "quartz", "harbor")
@@ -163,7 +165,8 @@ def test_labels_of_other_fragments_teach_nothing():
 
 
 def test_labels_and_answers_are_not_combined(tmp_path):
+    said = [NumberedAnswer(0, 1, True, False)]
     with pytest.raises(UsageError, match="cannot be combined"):
-        RunOptions(answers="a", labels_from="b")
+        prepare(FRAGMENTS[:4], RunOptions(labels_from="b"), said)
     with pytest.raises(UsageError, match="train-pairs"):
         kbforge.update(str(tmp_path / "kb.sqlite"), FRAGMENTS, labels_from="labels.csv")

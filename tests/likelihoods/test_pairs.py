@@ -114,7 +114,7 @@ def test_it_says_what_each_attribute_says():
 
 
 def test_another_model_is_read_from_its_file_or_folder(tmp_path):
-    features = Pairs()._trees.features
+    features = Pairs().trees.features
     content = model_bytes(_constant(features, 2.0), _constant(features[:1], 3.0))
     (tmp_path / "pairs.safetensors").write_bytes(content)
     list_defaults(tmp_path)

@@ -145,7 +145,7 @@ def test_another_model_or_format_is_told_from_damage(name):
 def test_what_another_model_kept_is_refused(tmp_path):
     path = f"{tmp_path}/pairs.safetensors"
     with open(path, "wb") as out:
-        out.write(_constant(Pairs()._trees.features, 2.0).to_bytes())
+        out.write(_constant(Pairs().trees.features, 2.0).to_bytes())
     with pytest.raises(ModelError, match="model"):
         Pairs(path).load(KEPT)
 

@@ -160,7 +160,7 @@ def test_candidates_of_a_name_that_many_rows_have(monkeypatch, workers):
 def test_log_odds_are_the_trees_of_the_features(monkeypatch, workers):
     """For any number of threads, and many parts."""
     monkeypatch.setenv(WORKERS, str(workers))
-    trees = Pairs()._trees
+    trees = Pairs().trees
     file, pairs = File.fitted(people(150, 4))
     i, j = pairs.T
     found = file.log_odds(trees, file.rows, file.rows, pairs, -5.0)
