@@ -113,6 +113,7 @@ def read_labels(path: str) -> Labels:
     return Labels(path, entity, ())
 
 
+_LONGEST = 1 << 16  # characters of a cell
 _ENTITIES, _PAIRS = 2, 3
 """The columns of a table."""
 
@@ -169,6 +170,8 @@ def table_rows(path: str, widths: tuple[int, ...]) -> Iterator[tuple[str, list[s
                 where = f"{quoted(path, 400)}:{number}"
                 if len(row) not in widths or not all(row):
                     raise BadRecord(where, expected, counted(len(row), "column"))
+                if (longest := max(map(len, row))) > _LONGEST:
+                    raise BadRecord(where, expected, f"a cell of {longest:,} characters")
                 widths = (len(row),)
                 yield where, row
         except (csv.Error, UnicodeDecodeError) as error:

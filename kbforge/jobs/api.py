@@ -103,6 +103,7 @@ class ClusterKeywords(TypedDict, total=False):
     confidence_map: str | Path | None
     defaults: str | Path | None
     answers: str | Path | None
+    labels_from: str | Path | None
     estimate: str
     alternatives: str
     link: str | None
