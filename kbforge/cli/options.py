@@ -56,7 +56,7 @@ OF_A_RUN = {
     ),
     "size-exponent": Setting(
         "X",
-        "1, or chosen with alpha",
+        "1; 0 for aliases",
         "Exponent of the factor (size - 1)! by which the prior favours large entities, from 0 to "
         "10; 1 is the Dirichlet process, and a smaller one makes more entities.",
     ),

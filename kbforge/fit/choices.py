@@ -74,8 +74,8 @@ class RunOptions:
         max_evals: M; None is P with a surrogate (100 for the greedy clusterer).
         alpha: concentration; None uses the calibration's, else what suits the file.
         size_exponent: of the factor (|C| - 1)! in the prior, from 0 to 10; below 1 large clusters
-            are less probable. None is 1, the Dirichlet process, or what suits the file where alpha
-            is chosen to suit it.
+            are less probable. None is the likelihood's own: 1, the Dirichlet process, for nearly
+            all.
         calibration: a file that `kbforge calibrate` wrote; None uses the bundle's, if any.
         confidence_map: a file that `kbforge calibrate --confidence` wrote; None uses the
             calibration file's, else the bundle's, if any.

@@ -14,7 +14,7 @@ on ids.
                  + e (lgamma(|C| + |D|) - lgamma(|C|) - lgamma(|D|))
 
 where alpha is a constant: when no merge gains any more, alpha falls, and the clusters go on
-merging. The judge (`kbforge.fit.judge`) takes the grouping at a likelihood's own alpha.
+merging.
 
 **Exact names** group the fragments whose first names are equal, and no others. This is what people
 try first by hand, so every other hypothesis is measured against it.
