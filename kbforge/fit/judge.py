@@ -9,7 +9,7 @@ The model of pairs gives the probability that two fragments are one entity. Thes
 the expected B-cubed precision and recall of a grouping, fragment by fragment (Bagga and Baldwin,
 1998, with probabilities for counts). It flatters its own grouping, which errs where it does, so two
 others get a bonus: exact names, and on records those of `attributes`, whose evidence is the file's
-own.
+own. If answers or labels have taught it, it needs no such correction.
 
 The likelihoods are fitted to the whole file, so that a grouping of the sample is the file's.
 
@@ -161,9 +161,9 @@ def judge(
     if pairs is not None:
         by_pairs = PairExpectations(pairs.pair_odds(sample.fragments))
         expected = np.array([by_pairs.f1(one.labels) for one in found])
-        bonus = np.array(
-            [_bonus(one.likelihood, sample.fragments, len(fragments)) for one in found]
-        )
+        if pairs.lesson is None or pairs.lesson.loss_after >= pairs.lesson.loss_before:
+            kinds = [one.likelihood for one in found]
+            bonus = np.array([_bonus(kind, sample.fragments, len(fragments)) for kind in kinds])
     elif len(found) > 1:
         bonus[-1] = 1.0
     return Judgement(

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 
 from kbforge.contracts import ConjugateLikelihood, Fragment, IntArray
-from kbforge.fit.description import PairOdds
+from kbforge.fit.description import Lesson, PairOdds
 from kbforge.fit.hypotheses import ALIASES, NAMES
 from kbforge.fit.judge import Hypothesis, Judgement, PairExpectations, judge, with_aliases
 from kbforge.fit.prepare import judged_by_pairs
@@ -24,8 +24,8 @@ APART, PAIRED = np.arange(4), np.array([0, 0, 2, 2])
 class Told:
     """A model of pairs that says the same of each two fragments of one pair."""
 
-    def __init__(self, nats: float) -> None:
-        self.nats = nats
+    def __init__(self, nats: float, lesson: Lesson | None = None) -> None:
+        self.nats, self.lesson = nats, lesson
 
     def pair_odds(self, fragments: list[Fragment]) -> PairOdds:
         first, second = np.array([0, 1, 2, 3]), np.array([1, 0, 3, 2])
@@ -91,6 +91,16 @@ def test_pairs_are_tried_at_several_alphas_and_of_equal_ones_the_largest_is_take
     )
     again = judge(list(found.sample.fragments), {"pairs": Grouped("pairs")}, Selective(), Told(3.0))
     assert again.chosen.alpha == math.exp(-1.5)
+
+
+@pytest.mark.parametrize(("after", "chosen"), [(0.1, "pairs"), (0.2, NAMES)])
+def test_what_answers_have_taught_is_believed(monkeypatch, after, chosen):
+    """Unless they taught nothing."""
+    before = judged_pairs(monkeypatch, -0.25, 0, pairs=PAIRED)
+    told = Told(-0.25, Lesson(12, 0.2, after))
+    fragments = list(before.sample.fragments)
+    found = judge(fragments, {"pairs": Grouped("pairs")}, Selective(), told)
+    assert found.chosen.likelihood == chosen
 
 
 def judged(fragments: list[Fragment], *names: str) -> Judgement:
