@@ -61,6 +61,7 @@ plugins list --check
 plugins show source parquet
 lab --help
 train-lm --help
+train-pairs --help
 serve --help
 mcp --help
 """
