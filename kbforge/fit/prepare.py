@@ -483,7 +483,8 @@ class Chooser:
         prior = self._prior_of(best, chosen)
         if best.likelihood == _OF_PAIRS and file.part is not None:
             chosen.fit(fragments)
-        return LikelihoodChoice(best.likelihood, chosen, prior, self._why(judged, prior))
+        note = self._why(judged, prior if any_alpha else None)
+        return LikelihoodChoice(best.likelihood, chosen, prior, note)
 
     def _fitted(self, name: str) -> ConjugateLikelihood:
         """A likelihood without options, fitted to the whole file."""
@@ -493,8 +494,8 @@ class Chooser:
         self.fitted[name] = likelihood
         return likelihood
 
-    def _why(self, judged: Judgement, prior: DirichletProcess) -> str:
-        """The choice in words."""
+    def _why(self, judged: Judgement, prior: DirichletProcess | None) -> str:
+        """The choice in words; without a prior if the user gives alpha."""
         why = _why(judged, prior)
         if len(self._fragments) > self._most_of_pairs:
             why += f"; {_OF_PAIRS} is not considered above {self._most_of_pairs:,} fragments"
@@ -736,7 +737,7 @@ def _prior_called(prior: DirichletProcess) -> str:
     return f"alpha {prior.alpha:,.4g}{power}"
 
 
-def _why(judged: Judgement, prior: DirichletProcess) -> str:
+def _why(judged: Judgement, prior: DirichletProcess | None) -> str:
     name, gain = judged.chosen.likelihood, judged.expected_gain
     if name == NAMES:
         return (
@@ -745,7 +746,8 @@ def _why(judged: Judgement, prior: DirichletProcess) -> str:
         )
     over = f", {gain:+.2f} over equal names" if gain > 0 else ""
     expected = f"expected F1 {judged.expected_f1:.2f}{over}; " if judged.pairs is not None else ""
-    return f"chosen: {name} with {_prior_called(prior)} ({expected}{_override()})"
+    alpha = "" if prior is None else f" with {_prior_called(prior)}"
+    return f"chosen: {name}{alpha} ({expected}{_override()})"
 
 
 def _override() -> str:
