@@ -272,13 +272,13 @@ def described(rules: Differences, measures: np.ndarray, i: np.ndarray, j: np.nda
     return File(**told).describe(rows, i, rows, j)[:, columns]
 
 
-@examples(40, deadline=None)
-@given(st.integers(0, 2**32 - 1), st.integers(2, 200))
-def test_attributes_that_have_nothing_to_do_with_each_other_make_no_rule(seed, many):
-    rng = np.random.default_rng(seed)
-    drawn = rng.integers(1, many + 1, size=(2, 300)).tolist()
-    rows = [{"a": str(x), "b": str(y)} for x, y in zip(*drawn, strict=True)]
-    assert len(Differences.fitted(table_of(rows))) == 0
+def test_attributes_that_have_nothing_to_do_with_each_other_make_no_rule():
+    """By chance a rule is found in fewer than one of a thousand such files; these have none."""
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        drawn = rng.integers(1, rng.integers(3, 202), size=(2, 300)).tolist()
+        rows = [{"a": str(x), "b": str(y)} for x, y in zip(*drawn, strict=True)]
+        assert len(Differences.fitted(table_of(rows))) == 0
 
 
 @pytest.mark.parametrize(
