@@ -20,7 +20,8 @@ from kbforge.contracts import Fragment
 Offer = dict[str, tuple[str, ...]]
 
 
-def _words(text: str) -> list[str]:
+def words(text: str) -> list[str]:
+    """The words of a list."""
     return text.split()
 
 
@@ -28,12 +29,12 @@ def _phrases(text: str) -> list[str]:
     return text.split("|")
 
 
-_SYLLABLES = _words(
+_SYLLABLES = words(
     "ac al an ar ba be bo ca ce co da de di do el en er fa fi fo ga ge go ha he ho in is jo ka ke "
     "ki la le li lo ma me mi mo na ne no ol on or pa pe pi po qua ra re ri ro sa se si so ta te "
     "ti to ul un va ve vi vo wa xe yo za ze"
 )
-_LINES = _words("Air Core Duo Edge Flex Go Lite Max Mini Neo One Plus Prime Pro Pulse Studio Ultra")
+LINES = words("Air Core Duo Edge Flex Go Lite Max Mini Neo One Plus Prime Pro Pulse Studio Ultra")
 _GOODS = _phrases(
     "Patch Cable|Laser Toner Cartridge|Ink Cartridge|Digital Camera|Camera Case|Notebook Sleeve|"
     "Notebook|LCD Monitor|LCD HDTV|Wireless Mouse|Optical Mouse|Wireless Keyboard|"
@@ -56,7 +57,7 @@ _PROGRAMS = _phrases(
     "Racing Game|Strategy Game|Music Studio|Backup|Disk Utility|Web Builder|CAD|Font Collection|"
     "Clip Art|Genealogy|Dictionary|Reading Course|Math Course"
 )
-_FEATURES = _words(
+_FEATURES = words(
     "Compact Portable Digital Professional Premium Deluxe Classic Ultra Slim Heavy-Duty Standard "
     "High-Speed Stainless Steel Rechargeable Waterproof Adjustable Universal Dual Mini Full-Size "
     "Home Office Travel Energy-Saving Quiet Snagless Shielded Leather Neoprene Ergonomic "
@@ -70,44 +71,44 @@ _REMARKS = _phrases(
 
 _CHOICES: Mapping[str, tuple[list[str], tuple[str, ...]]] = {
     "colour": (
-        _words(
+        words(
             "Black White Silver Red Blue Green Yellow Orange Purple Pink Gray Brown Violet Beige "
             "Gold Ivory Charcoal Smoke Clear Cranberry Espresso Titanium"
         ),
         ("{}", "({})", "in {}"),
     ),
     "length": (
-        _words("3 5 6 7 10 12 14 15 20 25 30 50 75 100"),
+        words("3 5 6 7 10 12 14 15 20 25 30 50 75 100"),
         ("{} feet", "{}ft", "{}-Foot", "{}'", "{} ft."),
     ),
     "capacity": (
-        _words("1 2 4 8 16 32 64 120 160 250 320 500 750"),
+        words("1 2 4 8 16 32 64 120 160 250 320 500 750"),
         ("{}GB", "{} GB", "{}G"),
     ),
     "size": (
-        _words(
+        words(
             "7 8 10 10.1 11.6 13.3 14 15 15.6 17 19 20 22 24 26 32 37 40 42 46 50 52 60 72 84 92 "
             "100 106 120"
         ),
         ('{}"', "{}-Inch", "{} in.", "{} inches"),
     ),
     "pack": (
-        _words("1 2 3 4 5 6 8 10 12 20 24 25 50 100"),
+        words("1 2 3 4 5 6 8 10 12 20 24 25 50 100"),
         ("{}-Pack", "Pack of {}", "{}/Pack", "{} ct"),
     ),
     "power": (
-        _words("50 75 100 150 200 300 400 500 600 750 800 1000 1200 1500"),
+        words("50 75 100 150 200 300 400 500 600 750 800 1000 1200 1500"),
         ("{}W", "{} Watts", "{}-Watt"),
     ),
     "resolution": (
-        _words("1.3 2 3.2 5 6 7.1 8 10 12 14"),
+        words("1.3 2 3.2 5 6 7.1 8 10 12 14"),
         ("{}MP", "{} Megapixel", "{}-Megapixel"),
     ),
     "version": (
-        _words("2.0 3.0 4.0 5.0 6.0 7.0 8.0 9.0 10 11 12 2004 2005 2006 2007 2008 XI CS2 CS3"),
+        words("2.0 3.0 4.0 5.0 6.0 7.0 8.0 9.0 10 11 12 2004 2005 2006 2007 2008 XI CS2 CS3"),
         ("{}", "v{}", "Version {}"),
     ),
-    "platform": (_words("Windows Mac Win/Mac Linux PC"), ("{}", "for {}", "({})")),
+    "platform": (words("Windows Mac Win/Mac Linux PC"), ("{}", "for {}", "({})")),
     "edition": (
         _phrases(
             "Standard|Professional|Premier|Home|Deluxe|Student|Enterprise|Upgrade|Small Business|"
@@ -163,7 +164,7 @@ def _products(rng: random.Random, brands: list[str], programs: bool) -> Iterator
     names = _OF_PROGRAMS if programs else _OF_GOODS
     while True:
         line = " ".join(
-            rng.choice(_LINES) if rng.random() < 0.5 else _coined(rng)
+            rng.choice(LINES) if rng.random() < 0.5 else _coined(rng)
             for _ in range(rng.choice((0, 1, 1, 2)))
         )
         brand, goods = rng.choice(brands), rng.choice(_PROGRAMS if programs else _GOODS)

@@ -27,17 +27,13 @@ from pathlib import Path
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge.files.fragments import read_fragments
-from kbforge_lab.training.defaults.catalogues import catalogue
+from kbforge_lab.training.defaults.catalogues import LINES, catalogue, words
 
 GENERATED, CATALOGUES = "generated", "catalogues"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
-_GIVEN = _words(
+_GIVEN = words(
     "Ada Adam Agnes Ahmed Aiko Alan Alba Ali Amara Ana Andrew Anita Anna Antonio Astrid Beatrice "
     "Ben Boris Carla Carlos Chen Clara Daniel David Diego Elena Elif Emma Erik Eva Fatima Felix "
     "Fiona George Grace Hana Hannah Helen Henry Hugo Ida Igor Ines Ivan Jack James Jan Jane Javier "
@@ -45,7 +41,7 @@ _GIVEN = _words(
     "Martha Mary Mei Michael Mina Mohamed Nadia Nina Noah Olga Omar Oscar Paul Peter Priya Rahul "
     "Robert Rosa Ruth Sam Sara Sofia Stefan Susan Thomas Tom Uma Vera Victor Wei William Yuki Zoe"
 )
-_FAMILY = _words(
+_FAMILY = words(
     "Abbott Adler Ahmadi Almeida Anderson Baker Banerjee Bauer Becker Bennett Berg Bianchi Blake "
     "Bose Brown Carter Castro Chang Clarke Cohen Costa Cruz Dahl Davies Diaz Dubois Eriksen Evans "
     "Fischer Fontaine Foster Garcia Gill Gomez Green Gupta Haas Hall Hansen Hassan Hill Hoffmann "
@@ -55,44 +51,43 @@ _FAMILY = _words(
     "Rossi Sanders Sato Schmidt Silva Singh Smith Sokolov Stein Suzuki Tanaka Taylor Torres Usman "
     "Varga Walker Wang Weber White Wilson Wong Wright Yilmaz Young Zhang Ziegler"
 )
-_PLACES = _words(
+_PLACES = words(
     "Alden Arles Ashford Avila Basel Bergen Brest Bristol Cadiz Calder Como Cork Delft Derby Dover "
     "Elgin Essen Fargo Genoa Ghent Graz Halden Hilo Jena Kiel Kobe Lagos Leeds Lima Linz Lund Lyon "
     "Malmo Metz Minsk Mesa Nara Nice Oban Oslo Padua Perth Porto Quito Reims Riga Salem Siena "
     "Split Tampa Tartu Truro Turin Ulm Utica Varna Vigo Waco York Zug"
 )
-_WORK = _words(
+_WORK = words(
     "accountant actor architect baker carpenter chemist clerk composer dentist driver editor "
     "engineer farmer historian journalist judge lawyer librarian mathematician merchant miner "
     "musician nurse painter photographer physician pilot poet politician priest sailor sculptor "
     "soldier surgeon tailor teacher translator writer"
 )
-_SECTORS = _words(
+_SECTORS = words(
     "Agricultural Analytics Aviation Banking Biology Cancer Chemical Climate Coffee Construction "
     "Data Dental Design Electric Energy Engineering Food Forest Freight Genetics Glass Health "
     "Heritage Housing Insurance Law Logistics Marine Materials Media Medical Mining Motor Music "
     "Optical Paper Physics Port Rail Robotics Security Shipping Software Solar Steel Technology "
     "Textile Tourism Trading Transport Water"
 )
-_BODIES = _words(
+_BODIES = words(
     "Agency Association Bank Board Bureau Center Club College Company Council Federation Fund "
     "Group Holdings Hospital Institute Laboratory Library Museum Network Partners School Services "
     "Society Systems Trust Union University Works"
 )
 _LEGAL = ("Ltd", "Inc", "GmbH", "AG", "LLC", "plc", "SA", "Co")
-_BRANDS = _words(
+_BRANDS = words(
     "Acorix Altano Belmar Bravex Caldor Cintra Dynora Elcom Fentix Gladio Halcon Inova Jarvik "
     "Kestrel Lumora Maxtor Nordik Optima Pavo Quanta Rotek Solara Tandem Ultrex Ventor Wexel Xanto "
     "Yorvik Zentra"
 )
-_LINES = _words("Air Core Duo Edge Flex Go Lite Max Mini Neo One Plus Prime Pro Pulse Studio Ultra")
-_GOODS = _words(
+_GOODS = words(
     "adapter backpack battery blender camera case charger cable drill fan freezer guitar "
     "headphones heater helmet iron kettle keyboard lamp laptop lens microphone monitor mouse oven "
     "phone printer projector radio router scanner speaker stand tablet television toaster tripod "
     "vacuum watch"
 )
-_QUALITIES = _words(
+_QUALITIES = words(
     "black white silver red blue wireless portable digital compact professional stainless steel "
     "rechargeable waterproof dual slim heavy duty with remote for home office travel kit pack set "
     "series edition refurbished 2-pack bundle"
@@ -229,7 +224,7 @@ def _made_products(rng: random.Random, count: int) -> list[_MadeEntity]:
     brands = rng.sample(_BRANDS, rng.choice((3, 8, 25)))
     found: list[_MadeEntity] = []
     while len(found) < count:
-        brand, line, goods = rng.choice(brands), rng.choice(_LINES), rng.choice(_GOODS)
+        brand, line, goods = rng.choice(brands), rng.choice(LINES), rng.choice(_GOODS)
         stem, price = rng.choice("ABCDEFGHKLMNPRSTVWX") + line[0].upper(), rng.randint(9, 900)
         for _ in range(rng.choice((1, 2, 4, 8))):
             model = f"{stem}{rng.randint(100, 9999)}"
@@ -252,7 +247,6 @@ def _made_products(rng: random.Random, count: int) -> list[_MadeEntity]:
 
 
 _FEWEST, _MOST = 150, 600
-_SMALLEST, _SMALL = 12, 120
 _LARGEST_CLUSTER = 40
 _MOST_BEARERS = 300
 _MOST_NEIGHBOURS = 12
@@ -370,14 +364,12 @@ def resampled(root: Path, family: Family, count: int, seed: int) -> Iterator[Lab
 
 def large(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
     """Files as in `resampled`, of 700 to 2400 fragments if the family's files have so many."""
-    if family.name != GENERATED:
-        yield from _drawn(root, family, count, seed, "large", (700, 2400))
+    yield from _drawn(root, family, count, seed, "large", (700, 2400))
 
 
 def vast(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
     """Files as in `resampled`, of up to 20,000 fragments, if the family's files have 3,000."""
-    files = () if family.name == GENERATED else _drawn(root, family, count, seed, "vast", _VAST)
-    for file in files:
+    for file in _drawn(root, family, count, seed, "vast", _VAST):
         if len(file.fragments) >= _VAST[0]:
             yield file
 
@@ -388,6 +380,8 @@ _VAST = 3_000, 20_000  # fragments
 def _drawn(
     root: Path, family: Family, count: int, seed: int, kind: str, sizes: tuple[int, int]
 ) -> Iterator[LabelledFile]:
+    if family.name == GENERATED:  # its files are small
+        return
     fewest, most = sizes
     for number in range(count):
         path = family.files[number % len(family.files)] if family.files else family.name
@@ -399,23 +393,6 @@ def _drawn(
             yield LabelledFile(family.name, name, catalogue(number, rng, size))
         else:
             yield LabelledFile(family.name, name, _draw(_clusters(root / path), rng, size))
-
-
-def small(root: Path, family: Family, count: int, seed: int) -> Iterator[LabelledFile]:
-    """Files as in `resampled`, of which some entities are kept: 12 to 120 fragments."""
-    for file in resampled(root, family, count, seed):
-        rng = random.Random(f"small/{file.family}/{file.name}")
-        size = round(_SMALLEST * (_SMALL / _SMALLEST) ** rng.random())
-        labels = list(dict.fromkeys(f.label for f in file.fragments))
-        counts = Counter(f.label for f in file.fragments)
-        rng.shuffle(labels)
-        kept, held = set(), 0
-        for label in labels:
-            if held < size:
-                kept.add(label)
-                held += counts[label]
-        fragments = tuple(f for f in file.fragments if f.label in kept)
-        yield LabelledFile(file.family, f"small-{file.name}", fragments)
 
 
 def generated(count: int, seed: int) -> Iterator[LabelledFile]:
