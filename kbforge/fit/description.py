@@ -337,6 +337,11 @@ class PairModel(Protocol):
         """The same with what labels of many pairs teach: more than a layer."""
 
 
+def is_pair_model(likelihood: Likelihood) -> bool:
+    """Whether a likelihood is a model of pairs, wherever it comes from."""
+    return hasattr(likelihood, "pair_odds")
+
+
 @dataclass(frozen=True, slots=True)
 class Lesson:
     """What answers taught a model of pairs."""

@@ -32,6 +32,7 @@ from kbforge.fit.description import (
     Prediction,
     describe,
 )
+from kbforge.fit.hypotheses import PAIRS
 from kbforge.numerics import spread, starts_of
 
 _LIMIT = math.log(999)  # logits beyond p = .999 are one cell: what 1 means is for the data to say
@@ -451,7 +452,6 @@ def _log_sigmoid(nats: FloatArray) -> FloatArray:
 
 
 REPORTED = "reported"
-PAIRS = "pairs"
 
 _WHOLE = (*PAIRS_OF_FILES, *JUDGED_OF_FILES)
 ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, *JUDGED_OF_CLAIMS, *_WHOLE)

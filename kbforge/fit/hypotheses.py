@@ -190,5 +190,5 @@ def _folded(text: str) -> str:
     return " ".join(text[:_LONGEST_NAME].casefold().split())
 
 
-NAMES = "names"
-ALIASES = "aliases"
+NAMES, ALIASES = "names", "aliases"
+PAIRS, ATTRIBUTES = "pairs", "attributes"

@@ -30,12 +30,18 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from kbforge.contracts import CandidateIndex, ConjugateLikelihood, FloatArray, Fragment, IntArray
-from kbforge.evaluation.scores import compare
 from kbforge.fit.description import PairModel, PairOdds, Prediction
-from kbforge.fit.hypotheses import ALIASES, NAMES, exact_groups, groupings, sample_of
+from kbforge.fit.hypotheses import (
+    ALIASES,
+    ATTRIBUTES,
+    NAMES,
+    PAIRS,
+    exact_groups,
+    groupings,
+    sample_of,
+)
 from kbforge.indexes.selective import Sample
 
-PAIRS, _OF_RECORDS = "pairs", "attributes"
 _LOG_ALPHAS = (-2.0, -1.5, -1.0, -0.5, 0.0)
 """Of the model of pairs. A smaller alpha looks good on a sample and is not on the file."""
 _ATTRIBUTES_OF_A_RECORD = 2.5  # besides the name
@@ -191,7 +197,7 @@ def _bonus(likelihood: str, sample: Sequence[Fragment], n: int) -> float:
     """What a grouping is worth more than is expected of it, in a file of n fragments."""
     if likelihood == NAMES:
         return _BONUS_OF_NAMES
-    if likelihood != _OF_RECORDS or n < _LEAST_RECORDS:
+    if likelihood != ATTRIBUTES or n < _LEAST_RECORDS:
         return 0.0
     stated = np.mean([len(f.properties) - ("name" in f.properties) for f in sample])
     return _BONUS_ON_RECORDS if stated >= _ATTRIBUTES_OF_A_RECORD else 0.0
@@ -237,6 +243,8 @@ def with_aliases(judged: Judgement, likelihood: ConjugateLikelihood) -> Judgemen
     It joins exact names. Where it is right they lack what it joins, so it is expected to gain the
     difference, in F1, of exact names from it, times the probability that a join is right.
     """
+    from kbforge.evaluation.scores import compare  # .04 s to import, and graphs are few
+
     labels = own_grouping(likelihood, judged.sample.fragments)
     alike = compare(judged.found[0].labels.tolist(), labels.tolist()).bcubed_f1_item_mean
     gain = _JOINED_RIGHTLY * (1 - alike)

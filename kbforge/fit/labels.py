@@ -28,7 +28,7 @@ from kbforge.files.answers import read_decisions
 from kbforge.files.fragments import read_fragments
 from kbforge.files.io import called, open_input
 from kbforge.files.kinds import kind_of
-from kbforge.fit.description import UNREAD, PairModel
+from kbforge.fit.description import UNREAD, PairModel, is_pair_model
 from kbforge.kb.read import read_entities
 
 AnyLikelihood = TypeVar("AnyLikelihood", bound=Likelihood)
@@ -54,7 +54,7 @@ class Labels:
             KBForgeError: no label says anything of two fragments that are compared.
 
         """
-        if not hasattr(likelihood, "pair_odds"):
+        if not is_pair_model(likelihood):
             return likelihood
         model = cast(PairModel, likelihood)
         told = [*self._of_pairs(fragments), *self._of_entities(model, fragments)]

@@ -61,14 +61,16 @@ from kbforge.fit.confidence import (
     read_confidence,
     shipped_confidence,
 )
-from kbforge.fit.description import FileContext, PairModel
+from kbforge.fit.description import FileContext, PairModel, is_pair_model
 from kbforge.fit.duplicates import tables_to_link
 from kbforge.fit.hypotheses import (
     ALIASES,
+    ATTRIBUTES,
     MOST_COMPARED,
     MOST_OF_PAIRS,
     MOST_TO_CHOOSE,
     NAMES,
+    PAIRS,
     part_of,
 )
 from kbforge.fit.judge import Hypothesis, Judgement, judge, with_aliases
@@ -121,7 +123,7 @@ def prepare(
     if fitted is None:
         models = models.taught(chooser.teach)
     prior = _prior(models.likelihood, choices, named, choice, chooser, notes, decided is not None)
-    notes += _lessons(models.likelihood, chooser.fitted.get(_OF_PAIRS))
+    notes += _lessons(models.likelihood, chooser.fitted.get(PAIRS))
     if choices.link is not None:
         notes.append(link_note(fragments, choices.link))
     confidence = _confidence(fragments, choices, named, models.likelihood, choice, chooser, notes)
@@ -389,7 +391,7 @@ def _advice(judged: Judgement | None, choices: RunOptions, answers: Sequence[obj
     )
 
 
-_CHOOSES_FROM = _OF_PAIRS, _OF_RECORDS = "pairs", "attributes"
+_CHOOSES_FROM = PAIRS, ATTRIBUTES
 _OF_VECTORS = "gaussian"
 _ALPHA_OF_TABLES = 5.5
 """For sources that are one to one: this alpha costs a third record more than it can gain from one
@@ -462,7 +464,7 @@ class Chooser:
             note = f"chosen: {_OF_VECTORS}, as the fragments have vectors and no properties"
             return LikelihoodChoice(_OF_VECTORS, note=f"{note}; {_override()}")
         fragments = self._fragments
-        by_pairs = len(fragments) <= MOST_OF_PAIRS and _OF_PAIRS in _readable()
+        by_pairs = len(fragments) <= MOST_OF_PAIRS and PAIRS in _readable()
         if self._link is not None and by_pairs:
             return self._linked()
         if self._looks_for_tables and by_pairs and (found := self._tables()) is not None:
@@ -477,11 +479,11 @@ class Chooser:
         elif not too_large and ALIASES in registry.names("likelihoods") and of_graph(fragments):
             judged = with_aliases(judged, self._fitted(ALIASES))
         if too_large:
-            judged = judged.without(_OF_PAIRS)
+            judged = judged.without(PAIRS)
         self.judgement, best = judged, judged.chosen
         chosen = fitted.get(best.likelihood) or self._fitted(best.likelihood)
         prior = self._prior_of(best, chosen)
-        if best.likelihood == _OF_PAIRS and file.part is not None:
+        if best.likelihood == PAIRS and file.part is not None:
             chosen.fit(fragments)
         note = self._why(judged, prior if any_alpha else None)
         return LikelihoodChoice(best.likelihood, chosen, prior, note)
@@ -498,7 +500,7 @@ class Chooser:
         """The choice in words; without a prior if the user gives alpha."""
         why = _why(judged, prior)
         if len(self._fragments) > self._most_of_pairs:
-            why += f"; {_OF_PAIRS} is not considered above {self._most_of_pairs:,} fragments"
+            why += f"; {PAIRS} is not considered above {self._most_of_pairs:,} fragments"
         return why
 
     @property
@@ -512,13 +514,13 @@ class Chooser:
     def _linked(self) -> LikelihoodChoice:
         """The model of pairs between different tables."""
         Stages("choosing a likelihood", 1, self._on_stage).begin("comparing records across tables")
-        likelihood = make_likelihood(_OF_PAIRS, self._options(_OF_PAIRS))
+        likelihood = make_likelihood(PAIRS, self._options(PAIRS))
         said = likelihood.fit(self._fragments)
         likelihood = self.teach(likelihood)
-        note = f"chosen: {_OF_PAIRS}, which compares records of different tables; {_override()}"
+        note = f"chosen: {PAIRS}, which compares records of different tables; {_override()}"
         note = "; ".join(filter(None, (note, said)))
         prior = default_prior(likelihood, self._exponent)
-        return LikelihoodChoice(_OF_PAIRS, likelihood, prior, note)
+        return LikelihoodChoice(PAIRS, likelihood, prior, note)
 
     def _tables(self) -> LikelihoodChoice | None:
         """The model of pairs between the file's sources, if these are tables and one to one."""
@@ -527,21 +529,21 @@ class Chooser:
             return None
         stages = Stages("choosing a likelihood", 1, self._on_stage)
         stages.begin(f"comparing records across {tables}")
-        options = default_options(_OF_PAIRS, self._defaults, SOURCE)
-        likelihood = make_likelihood(_OF_PAIRS, options)
+        options = default_options(PAIRS, self._defaults, SOURCE)
+        likelihood = make_likelihood(PAIRS, options)
         said = likelihood.fit(self._fragments)
         if not cast(PairModel, likelihood).one_to_one:
             return None
         likelihood = self.teach(likelihood)
         note = (
-            f"chosen: {_OF_PAIRS}, which compares records of different sources: the fragments are "
+            f"chosen: {PAIRS}, which compares records of different sources: the fragments are "
             f"of {tables} whose records seem to be one to one; {_override()}, or forbid that "
             f"records of a table are one with {option('link', 'source')}"
         )
         note = "; ".join(filter(None, (note, said)))
         found = {"link": SOURCE}
         prior = self._with_alpha(_ALPHA_OF_TABLES)
-        return LikelihoodChoice(_OF_PAIRS, likelihood, prior, note, found)
+        return LikelihoodChoice(PAIRS, likelihood, prior, note, found)
 
     def prior(self, name: str, likelihood: Likelihood) -> tuple[DirichletProcess, str] | None:
         """The prior for a fitted likelihood and a sentence about it; None without evidence."""
@@ -569,14 +571,14 @@ class Chooser:
         if self.judgement is None and self._link is None and name in _readable():
             self._judge_named(name, likelihood)
         pairs: Likelihood | None = likelihood
-        if name != _OF_PAIRS and len(self._fragments) > self._most:
+        if name != PAIRS and len(self._fragments) > self._most:
             pairs = None
-        elif name != _OF_PAIRS:
-            if _OF_PAIRS not in self.fitted:
+        elif name != PAIRS:
+            if PAIRS not in self.fitted:
                 file = _File(self._fragments, self._most)
                 stages = Stages("learning how far to trust the result", 1, self._on_stage)
-                self.fitted |= self._fit_likelihoods(file, stages, only=_OF_PAIRS)
-            pairs = self.fitted.get(_OF_PAIRS)
+                self.fitted |= self._fit_likelihoods(file, stages, only=PAIRS)
+            pairs = self.fitted.get(PAIRS)
         predicted = None if self.judgement is None else self.judgement.predicted(name)
         return FileContext(name, cast(PairModel | None, pairs), predicted)
 
@@ -587,7 +589,7 @@ class Chooser:
 
     def _judge_named(self, name: str, likelihood: Likelihood) -> Judgement:
         """Judge a likelihood that the user named, beside the others that could be chosen."""
-        most = sys.maxsize if name == _OF_PAIRS else self._most
+        most = sys.maxsize if name == PAIRS else self._most
         file = _File(self._fragments, most, likelihood.index)
         of = 2 * len(_readable()) - 1
         stages = Stages("learning how far to trust the result", of, self._on_stage)
@@ -609,7 +611,7 @@ class Chooser:
         a part is compared, to the file.
         """
         out = dict(given)
-        known = {**given, **(cast(PairModel, given[_OF_PAIRS]).reads if _OF_PAIRS in given else {})}
+        known = {**given, **(cast(PairModel, given[PAIRS]).reads if PAIRS in given else {})}
         names = [name for name in _readable() if only in ("", name)]
         for name in reversed(names) if file.is_large else names:
             if name in given:
@@ -619,8 +621,8 @@ class Chooser:
             likelihood = known.get(name) or make_likelihood(name, self._options(name))
             assert isinstance(likelihood, ConjugateLikelihood)
             try:
-                if name == _OF_PAIRS:
-                    cast(PairModel, likelihood).fit(read, known.get(_OF_RECORDS))
+                if name == PAIRS:
+                    cast(PairModel, likelihood).fit(read, known.get(ATTRIBUTES))
                 elif name not in known:
                     likelihood.fit(read)
             except UsageError:  # it finds nothing to read
@@ -629,7 +631,7 @@ class Chooser:
             if read is file.fragments:
                 file.fitted.append(out[name].index)
                 known[name] = likelihood
-                known |= cast(PairModel, out[name]).reads if name == _OF_PAIRS else {}
+                known |= cast(PairModel, out[name]).reads if name == PAIRS else {}
         return {name: out[name] for name in names if name in out}
 
     def teach(self, likelihood: AnyLikelihood) -> AnyLikelihood:
@@ -663,7 +665,7 @@ def of_graph(fragments: Sequence[Fragment]) -> bool:
 
 def _judged_as(name: str, likelihood: Likelihood) -> str:
     """The name that judge and confidence maps know: that of a model of pairs, wherever it is."""
-    return _OF_PAIRS if hasattr(likelihood, "pair_odds") else name
+    return PAIRS if is_pair_model(likelihood) else name
 
 
 class _File:
@@ -699,7 +701,7 @@ class _File:
 
     def read_by(self, likelihood: str) -> Sequence[Fragment]:
         """The fragments that a likelihood is fitted to before it is chosen."""
-        if likelihood != _OF_PAIRS or self.part is None:
+        if likelihood != PAIRS or self.part is None:
             return self.fragments
         return self.part.fragments
 
@@ -723,7 +725,7 @@ def _readable() -> list[str]:
 
 
 def _judge_file(file: _File, fitted: dict[str, ConjugateLikelihood], stages: Stages) -> Judgement:
-    pairs = cast(PairModel | None, fitted.get(_OF_PAIRS))
+    pairs = cast(PairModel | None, fitted.get(PAIRS))
 
     def trying(name: str) -> None:
         stages.begin(f"trying {name}")

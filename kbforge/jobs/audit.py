@@ -12,13 +12,11 @@ from kbforge.files.answers import AnswerFile
 from kbforge.files.kinds import kind_of
 from kbforge.fit.audit import AuditReview
 from kbforge.fit.description import PairModel, PairOdds
-from kbforge.fit.hypotheses import MOST_OF_PAIRS
+from kbforge.fit.hypotheses import MOST_OF_PAIRS, PAIRS
 from kbforge.fit.labels import read_table_of_entities
 from kbforge.jobs.views import view_of
 from kbforge.models.bundle import make_likelihood
 from kbforge.store.database import is_store
-
-_PAIRS = "pairs"
 
 
 def read_grouping(kb: str) -> tuple[list[tuple[str, ...]], list[Fragment]]:
@@ -71,6 +69,6 @@ def open_audit(
 
 def odds_of(fragments: Sequence[Fragment]) -> PairOdds:
     """The log odds of the pair model, fitted to the fragments."""
-    likelihood = make_likelihood(_PAIRS)
+    likelihood = make_likelihood(PAIRS)
     likelihood.fit(fragments)
     return cast(PairModel, likelihood).pair_odds(fragments)

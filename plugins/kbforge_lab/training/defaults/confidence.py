@@ -57,14 +57,13 @@ from kbforge.fit.features import (
     ENTITY_FEATURES,
     JUDGED_OF_CLAIMS,
     JUDGED_OF_FILES,
-    PAIRS,
     REPORTED,
     ClusteringReport,
     ConfidenceFeatures,
     odds_of_pairs,
     pair_odds,
 )
-from kbforge.fit.hypotheses import NAMES
+from kbforge.fit.hypotheses import ATTRIBUTES, NAMES, PAIRS
 from kbforge.fit.prepare import Chooser
 from kbforge.models.boosting import fit_trees
 from kbforge.models.bundle import list_defaults
@@ -81,7 +80,7 @@ from kbforge_lab.training.defaults.families import (
     whole,
 )
 
-LIKELIHOODS = ("names", "attributes", PAIRS)
+LIKELIHOODS = (NAMES, ATTRIBUTES, PAIRS)
 KINDS = ("entities", "pairs")
 PARAMETERS: dict[str, Any] = {
     "objective": "binary",
