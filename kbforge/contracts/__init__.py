@@ -32,6 +32,7 @@ from kbforge.contracts.entity import Entity as Entity
 from kbforge.contracts.entity import Explanation as Explanation
 from kbforge.contracts.entity import Exporter as Exporter
 from kbforge.contracts.entity import Kind as Kind
+from kbforge.contracts.entity import Meaning as Meaning
 from kbforge.contracts.entity import Provenance as Provenance
 from kbforge.contracts.entity import Run as Run
 from kbforge.contracts.entity import Value as Value

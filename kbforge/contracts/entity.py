@@ -2,7 +2,9 @@
 
 Each entity is one JSON object per line, with every value traced to its fragments:
 
-    {"id": str, "name": str, "properties": {attribute: [{"value", "fragments", "count"}]},
+    {"id": str, "name": str, "properties": {attribute: [
+        {"value", "fragments", "count", "confidence"?, "entity"?, "probability"?, "runner_up"?,
+         "first"?, "last"?}]},
      "fragments": [str, ...], "confidence": float, "reported": float?,
      "subproblem": int, "alternatives": [...]?,
      "explanations": {fragment: {"prior" or attribute: nats}}?,
@@ -62,24 +64,59 @@ Probability: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="a probab
 Scalar: TypeAlias = Annotated[str | int | float | bool, Meta(description="a string or a number")]
 
 
+class Meaning(Struct, frozen=True, forbid_unknown_fields=True):
+    """An entity that a value may name, and the probability that it does."""
+
+    entity: Text
+    probability: Probability
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """One distinct value of an attribute and the fragments that state it.
 
     `count` is the number of statements; a fragment that repeats a value states it once.
+
+    `confidence` is the probability that the value is right (`kbforge.kb.facts`), None where it is
+    not in question. `meanings` are the entities that the value may name, the most probable one
+    first, at most two (`kbforge.kb.relations`); it is empty for a value that names none. `first`
+    and `last` are the times of the first and the last statement (`kbforge.kb.times`), None for
+    fragments without a time.
     """
 
     value: str
     fragments: tuple[str, ...]
+    confidence: float | None = None
+    meanings: tuple[Meaning, ...] = ()
+    first: str | None = None
+    last: str | None = None
 
     @property
     def count(self) -> int:
         """The number of fragments that state the value."""
         return len(self.fragments)
 
+    @property
+    def entity(self) -> str | None:
+        """The entity that the value most probably names, None if it names none."""
+        return self.meanings[0].entity if self.meanings else None
+
     def to_json(self) -> dict[str, Any]:
         """The JSON object of this value."""
-        return {"value": self.value, "fragments": list(self.fragments), "count": self.count}
+        out: dict[str, Any] = {
+            "value": self.value,
+            "fragments": list(self.fragments),
+            "count": self.count,
+        }
+        if self.confidence is not None:
+            out["confidence"] = self.confidence
+        if self.meanings:
+            out |= to_builtins(self.meanings[0])
+        if self.meanings[1:]:
+            out["runner_up"] = to_builtins(self.meanings[1])
+        if self.first is not None:
+            out |= {"first": self.first, "last": self.last}
+        return out
 
 
 class Alternative(Struct, frozen=True, forbid_unknown_fields=True):

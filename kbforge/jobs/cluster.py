@@ -63,6 +63,7 @@ from kbforge.kb.entities import (
     Lines,
     entities_of,
     entity_lines,
+    ids_of_entities,
     with_made,
 )
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
@@ -361,7 +362,8 @@ class KnowledgeBase:
 
     def _lines(self) -> Iterator[Lines]:
         most = None if self.alternatives == "all" else MOST_ALTERNATIVES
-        ids = () if self.known is None else self.known.authority.ids
+        known = () if self.known is None else self.known.authority.ids
+        ids = ids_of_entities(self.fragments, self.posterior, known)
         shown = most, self._calibrated, ids, self._corpus
         found = entity_lines(self.fragments, self.posterior, *shown)
         if self.known is not None:

@@ -28,9 +28,9 @@ import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from ctypes import Structure, byref, c_void_p, string_at
+from ctypes import byref, c_void_p, string_at
 from dataclasses import dataclass, field
-from itertools import filterfalse, pairwise
+from itertools import chain, filterfalse, pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -72,6 +72,9 @@ _NO_VECTOR = b"[null,"
 
 Lines: TypeAlias = tuple[int, bytes]
 """How many entities, and their lines."""
+Annotator: TypeAlias = Callable[["EntityColumns"], Mapping[int, str]]
+"""Returns more members of the JSON objects of values, by the value's number among these entities'
+values, each with a comma before it, such as `,"confidence":0.9`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +103,9 @@ def entity_lines(
     posterior: Posterior,
     most_alternatives: int | None = MOST_ALTERNATIVES,
     calibrated: Mapping[int, float] | FloatArray | None = None,
-    known: Collection[str] = (),
+    ids: Mapping[int, str] | None = None,
     corpus: Corpus | None = None,
+    annotators: Sequence[Annotator] = (),
 ) -> Iterator[Lines]:
     """The entities of the point estimate as lines, by subproblem, then by earliest fragment.
 
@@ -112,31 +116,40 @@ def entity_lines(
             whose ids fit on one line.
         calibrated: confidence of every cluster of the point estimate, if calibrated, by the
             cluster's first fragment.
-        known: ids of the entities of an authority, which the clusters of their fragments keep.
+        ids: of the entities, by the cluster's first fragment; None derives them.
         corpus: facts about all fragments; None computes them.
+        annotators: say more about values.
 
     Raises:
         AssertionError: the point estimate is not a partition of the fragments, which is a bug of
             the clusterer; raised before the first entity.
     """
     check_partition(posterior)
+    named = ids_of_entities(fragments, posterior) if ids is None else ids
+    assembler = Assembler(fragments, posterior.subproblems, most_alternatives, corpus)
+    yield from assembler.lines(
+        lambda entities: map(named.__getitem__, entities.firsts.tolist()), calibrated, annotators
+    )
+
+
+def ids_of_entities(
+    fragments: Sequence[Fragment], posterior: Posterior, known: Collection[str] = ()
+) -> dict[int, str]:
+    """The ids of the entities of the point estimate, by the cluster's first fragment.
+
+    `known` are the ids of an authority's entities, which the clusters of their fragments keep.
+    """
     ids, taken = ids_of(fragments), set(known)
     marked = {i: x.known for i, x in enumerate(fragments) if x.known} if known else {}
-
-    def fresh(entities: EntityColumns) -> Iterator[str]:
-        starts = entities.member_start.tolist()
-        for first, cluster in zip(entities.firsts.tolist(), pairwise(starts), strict=True):
-            own = None
-            if marked:
-                members = entities.members[slice(*cluster)].tolist()
-                own = next((marked[i] for i in members if i in marked), None)
-            if own is None:
-                own = next(filterfalse(taken.__contains__, entity_ids(ids[first])))
-                taken.add(own)
-            yield own
-
-    assembler = Assembler(fragments, posterior.subproblems, most_alternatives, corpus)
-    yield from assembler.lines(fresh, calibrated)
+    out: dict[int, str] = {}
+    for cluster in chain.from_iterable(posterior.estimates()):
+        own = next((marked[i] for i in cluster if i in marked), None) if marked else None
+        first = min(cluster)
+        if own is None:
+            own = next(filterfalse(taken.__contains__, entity_ids(ids[first])))
+            taken.add(own)
+        out[first] = own
+    return out
 
 
 def entities_of(lines: Iterable[Lines]) -> Iterator[Entity]:
@@ -275,15 +288,17 @@ class Assembler:
         self,
         name: Callable[[EntityColumns], Iterable[str]],
         calibrated: Mapping[int, float] | FloatArray | None = None,
+        annotators: Sequence[Annotator] = (),
     ) -> Iterator[Lines]:
         """The lines, those of some thousand fragments at a time.
 
-        `name` returns the ids of entities; `calibrated` has confidence by first fragment.
+        `name` returns the ids of entities; `calibrated` has confidence by first fragment;
+        `annotators` say more about values.
         """
         for entities in self._parts():
             firsts, ids = entities.firsts.tolist(), list(name(entities))
             sure = None if calibrated is None else [float(calibrated[first]) for first in firsts]
-            yield len(firsts), entities.lines(sure, ids)
+            yield len(firsts), entities.lines(sure, ids, [told(entities) for told in annotators])
 
     def _parts(self) -> Iterator[EntityColumns]:
         """The entities, some thousand at a time; others are assembled ahead on threads."""
@@ -309,28 +324,31 @@ class EntityColumns:
     """The kernel's entities of some subproblems.
 
     An entity has cells, one for each attribute in order, with the values of the attribute, the most
-    stated first; each value has the fragments that state it. Starts are where those of each begin.
+    stated first; each value has the fragments that state it. Starts are where those of each begin:
+    `members[member_start[e] : member_start[e + 1]]` are the fragments of entity e, and so with the
+    cells of an entity (`cell_start`, with their `attribute`), the values of a cell (`value_start`,
+    with the number of the `value` among those of its attribute), and the fragments that state a
+    value (`holder_start`, `holder`). `stated` has the attributes and the texts of values.
     """
 
     def __init__(self, of: Assembler, begin: int, end: int) -> None:
+        self.stated = of.stated
         self._of, self._kernel, found = of, kernel_library(), structure("kb_entities")
         grouped, said, most, least = of.told
         self._handle = self._kernel.kb_entities_new(
             *(byref(grouped), byref(said), most, least, begin, end, byref(found))
         )
         weakref.finalize(self, self._kernel.kb_entities_free, self._handle)
-        self.member_start, self._cell_start = (
+        self.member_start, self.cell_start = (
             lent(p, found.n + 1) for p in (found.member_start, found.cell_start)
         )
-        self._value_start = lent(found.value_start, found.n_cells + 1)
-        n_values = int(self._value_start[-1])
-        self._holder_start = lent(found.holder_start, n_values + 1)
+        self.value_start = lent(found.value_start, found.n_cells + 1)
+        n_values = int(self.value_start[-1])
+        self.holder_start = lent(found.holder_start, n_values + 1)
         self.members = lent(found.members, int(self.member_start[-1]))
-        self._attribute, self._best = (
-            lent(p, found.n_cells) for p in (found.attribute, found.best)
-        )
-        self._value = lent(found.value, n_values)
-        self._holder = lent(found.holder, int(self._holder_start[-1]))
+        self.attribute, self._best = (lent(p, found.n_cells) for p in (found.attribute, found.best))
+        self.value = lent(found.value, n_values)
+        self.holder = lent(found.holder, int(self.holder_start[-1]))
         self._undecided = lent(found.undecided, found.n_undecided)
         self._reported = lent(found.reported, found.n)
         self._probability = lent(found.probability, found.n_rivals)  # of alternatives
@@ -341,15 +359,21 @@ class EntityColumns:
         firsts: NDArray[np.int32] = self.members[self.member_start[:-1]]
         return firsts
 
-    def lines(self, sure: Sequence[float] | None, ids: Sequence[str]) -> bytes:
-        """Their lines, with calibrated confidence and ids."""
+    def lines(
+        self,
+        sure: Sequence[float] | None,
+        ids: Sequence[str],
+        more: Sequence[Mapping[int, str]] = (),
+    ) -> bytes:
+        """Their lines, with calibrated confidence, ids, and more members of values by number."""
         names = [self._chosen(entity) for entity in self._undecided.tolist()]
         reported = orjson.dumps(self._reported.tolist())
         also = structure(
             "kb_stated_entities",
             ids=encoded_texts(ids),
             names=encoded_texts(names),
-            more=self._more(),
+            more=encoded_texts(self._vectors()),
+            of_values=encoded_texts(self._joined_members(more)),
             confidence=as_address(reported if sure is None else orjson.dumps(sure)),
             reported=None if sure is None else as_address(reported),
             rivals=as_address(orjson.dumps(self._probability.tolist())),
@@ -358,29 +382,39 @@ class EntityColumns:
         size = self._kernel.kb_entities_lines(self._handle, byref(also), byref(lines))
         return string_at(lines, size) if size else b""
 
-    def _more(self) -> Structure:
-        """Their vectors, as more of their JSON."""
+    def _joined_members(self, more: Sequence[Mapping[int, str]]) -> list[str]:
+        """The members of all values; empty without any."""
+        if not any(more):
+            return []
+        out = [""] * len(self.value)
+        for some in more:
+            for value, text in some.items():
+                out[value] += text
+        return out
+
+    def _vectors(self) -> list[str]:
+        """Their vectors, as more of their JSON; empty without vectors."""
+        out = list[str]()
         if not self._of.has_vectors:
-            return encoded_texts([""] * (len(self.member_start) - 1))
-        out = []
+            return out
         for a, b in pairwise(self.member_start.tolist()):
             vector = mean_vector(_some(self._of.fragments, self.members[a:b].astype(np.int64)))
             out.append("" if vector is None else f',"vector":{orjson.dumps(vector).decode()}')
-        return encoded_texts(out)
+        return out
 
     def _chosen(self, entity: int) -> str:
         """The name of an entity, whose best values are chosen."""
-        attributes = self._of.stated.attributes
-        cells = range(*self._cell_start[entity : entity + 2].tolist())
-        cell_of = {attributes[self._attribute[cell]]: cell for cell in cells}
+        attributes = self.stated.attributes
+        cells = range(*self.cell_start[entity : entity + 2].tolist())
+        cell_of = {attributes[self.attribute[cell]]: cell for cell in cells}
         naming_ones = naming(tuple(cell_of))
         parts = dict[str, str]()
         if len(naming_ones) > 1:
             parts = self._joined({name: cell_of[name] for name in cell_of if name in naming_ones})
         for name, cell in cell_of.items():
             texts = self._texts(cell)
-            begin, end = self._value_start[cell : cell + 2]
-            counts = np.diff(self._holder_start[begin : end + 1]).tolist()
+            begin, end = self.value_start[cell : cell + 2]
+            counts = np.diff(self.holder_start[begin : end + 1]).tolist()
             stated = dict(zip(texts, counts, strict=True))
             best = parts[name] if name in parts else best_of(stated, words=self._of.words)
             self._best[cell] = texts.index(best)
@@ -390,17 +424,17 @@ class EntityColumns:
 
     def _texts(self, cell: int) -> list[str]:
         """The values of a cell, the most stated first."""
-        texts = self._of.stated.texts[self._attribute[cell]]
-        return [texts[k] for k in self._value[slice(*self._value_start[cell : cell + 2])].tolist()]
+        texts = self.stated.texts[self.attribute[cell]]
+        return [texts[k] for k in self.value[slice(*self.value_start[cell : cell + 2])].tolist()]
 
     def _joined(self, cells: Mapping[str, int]) -> dict[str, str]:
         """The best name that fragments state, as parts by attribute."""
         of_fragment: dict[int, dict[str, str]] = {}
         for attribute, cell in cells.items():
-            begin, end = self._value_start[cell : cell + 2]
-            starts = pairwise(self._holder_start[begin : end + 1].tolist())
+            begin, end = self.value_start[cell : cell + 2]
+            starts = pairwise(self.holder_start[begin : end + 1].tolist())
             for text, (a, b) in zip(self._texts(cell), starts, strict=True):
-                for fragment in self._holder[a:b].tolist():
+                for fragment in self.holder[a:b].tolist():
                     of_fragment.setdefault(fragment, {}).setdefault(attribute, text)
         found = Counter(tuple(parts.items()) for parts in of_fragment.values())
         named = {" ".join(text for _, text in parts): parts for parts in sorted(found)}

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kbforge.contracts import Alternative, Entity, Explanation, Fragment, Provenance, Value
-from kbforge.contracts.entity import Ids, Natural, Probability, Text
+from kbforge.contracts.entity import Ids, Meaning, Natural, Probability, Text
 from kbforge.errors import BadRecord, NotFoundError, UsageError, option, quoted
 from kbforge.files.fragments import DigestSet, mistaken, read_json_lines, stop
 from kbforge.files.records import convert
@@ -27,6 +27,12 @@ class _Value(Struct, forbid_unknown_fields=True):
     value: Text
     fragments: Ids
     count: Any
+    confidence: Probability | None = None
+    entity: Text | None = None
+    probability: Probability | None = None
+    runner_up: Annotated[Meaning, Meta(description="an entity and its probability")] | None = None
+    first: Text | None = None
+    last: Text | None = None
 
 
 class _Explanation(Struct, forbid_unknown_fields=True):
@@ -132,8 +138,9 @@ def made_from_json(record: object, where: str) -> Provenance:
 
 
 def _value(read: _Value, attribute: str, fragments: frozenset[str], where: str) -> Value:
-    value = Value(read.value, read.fragments)
     field = f"properties.{quoted(attribute, 40)}"
+    meanings = _meanings(read, where, field)
+    value = Value(read.value, read.fragments, read.confidence, meanings, read.first, read.last)
     if type(read.count) is not int or read.count != value.count:
         got = quoted(read.count, 40)
         raise BadRecord(where, f"count {value.count}, the number of fragments", got, field)
@@ -141,7 +148,18 @@ def _value(read: _Value, attribute: str, fragments: frozenset[str], where: str) 
     strangers = [fragment for fragment in value.fragments if fragment not in fragments]
     if strangers:
         raise BadRecord(where, "fragments of this entity", quoted(strangers[0]), field)
+    if (read.first is None) != (read.last is None):
+        raise BadRecord(where, "both first and last, or neither", "one of them", field)
     return value
+
+
+def _meanings(read: _Value, where: str, field: str) -> tuple[Meaning, ...]:
+    if read.entity is None or read.probability is None:
+        if read.entity is not None or read.probability is not None or read.runner_up is not None:
+            raise BadRecord(where, "both entity and probability, or neither", "one of them", field)
+        return ()
+    best = Meaning(read.entity, read.probability)
+    return (best,) if read.runner_up is None else (best, read.runner_up)
 
 
 def _explanations(

@@ -111,7 +111,7 @@ struct kb_entities {
 // What their lines have besides: ids, names of the undecided ones, more of JSON; and lists of numbers
 // in JSON, the second one unless the first is what is reported.
 struct kb_stated_entities {
-  kb_texts ids, names, more;
+  kb_texts ids, names, more, of_values;  // more members of entities, and of values; none without texts
   const char *confidence, *reported, *rivals;
 };
 

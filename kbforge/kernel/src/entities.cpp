@@ -234,7 +234,7 @@ class Entities {
       }
       lines_ += ",\"properties\":{";
       for (std::int64_t cell = cell_start_[e]; cell < cell_start_[e + 1]; ++cell) {
-        put_attribute(cell, cell == cell_start_[e], best_[static_cast<std::size_t>(cell)]);
+        put_attribute(cell, cell == cell_start_[e], also.of_values);
       }
       lines_ += "},\"fragments\":[";
       put_ids(span(members_.data(), member_start_.data(), static_cast<std::int64_t>(e)));
@@ -246,8 +246,7 @@ class Entities {
       }
       lines_ += ",\"subproblem\":";
       lines_ += std::to_string(subproblem_[e]);
-      const std::int64_t* const more = also.more.starts;
-      lines_.append(also.more.bytes + more[e], static_cast<std::size_t>(more[e + 1] - more[e]));
+      if (also.more.n) lines_ += text_of(also.more, static_cast<std::int64_t>(e));
       if (rival_start_[e] < rival_start_[e + 1]) put_rivals(e, rival);
       lines_ += "}\n";
     }
@@ -463,21 +462,22 @@ class Entities {
     return text_of(texts, a) < text_of(texts, b);
   }
 
-  void put_attribute(std::int64_t cell, bool is_first, std::int64_t best) {
+  void put_attribute(std::int64_t cell, bool is_first, const kb_texts& more) {
     if (!is_first) lines_ += ',';
+    const std::int64_t best = best_[static_cast<std::size_t>(cell)];
     const std::int32_t attribute = attribute_[static_cast<std::size_t>(cell)];
     put(said_.names, attribute);
     lines_ += ":[";
     const std::int64_t begin = value_start_[static_cast<std::size_t>(cell)];
     const std::int64_t end = value_start_[static_cast<std::size_t>(cell) + 1];
-    put_value(attribute, begin + best, true);
+    put_value(attribute, begin + best, true, more);
     for (std::int64_t value = begin; value < end; ++value) {
-      if (value != begin + best) put_value(attribute, value, false);
+      if (value != begin + best) put_value(attribute, value, false, more);
     }
     lines_ += ']';
   }
 
-  void put_value(std::int32_t attribute, std::int64_t value, bool is_first) {
+  void put_value(std::int32_t attribute, std::int64_t value, bool is_first, const kb_texts& more) {
     lines_ += is_first ? "{\"value\":" : ",{\"value\":";
     put(said_.texts[attribute], value_[static_cast<std::size_t>(value)]);
     lines_ += ",\"fragments\":[";
@@ -485,6 +485,7 @@ class Entities {
     put_ids(holders);
     lines_ += "],\"count\":";
     lines_ += std::to_string(holders.size());
+    if (more.n) lines_ += text_of(more, value);
     lines_ += '}';
   }
 
