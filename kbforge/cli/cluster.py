@@ -75,20 +75,21 @@ def cluster(
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
     link: options.Link = None,
+    refers: options.Refers = "auto",
     against: options.Against = None,
     answers: options.Answers = None,
     limit: options.Limit = None,
-    seed: options.Seed = 0,
+    seed: options.HiddenSeed = 0,
     gpu: options.Gpu = False,
     engine: Annotated[
         _Engine,
         option(
             "--engine",
             "Where pairs are scored and merged: by threads here, or on Spark "
-            "(--master URL, as for spark-submit; else all cores here).",
+            "(--set clusterer.master=URL, as for spark-submit; else all cores here).",
+            hidden=True,
         ),
     ] = "threads",
-    master: Annotated[str, option("--master", "Spark's master.", hidden=True)] = "local[*]",
     settings: options.RunSettings = None,
     as_json: options.JsonSummary = False,
 ) -> None:
@@ -113,7 +114,7 @@ def cluster(
 
         kbforge load people.csv | kbforge cluster - -o - | kbforge show -
 
-        kbforge cluster people.parquet --engine spark --master 'local[2]'
+        kbforge cluster people.parquet --engine spark --set clusterer.master='local[2]'
     """
     from kbforge.files.io import require_apart, require_writable
     from kbforge.registry import named_after
@@ -123,7 +124,7 @@ def cluster(
         output = named_after(output, [fragments])
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
-    choices = _on_engine(context, options.choices_of(context), engine, master)
+    choices = _on_engine(context, options.choices_of(context), engine)
     of_store = bind_options(_on_duplicate, "store", options.set_of(context, "store"))
     require_against(against, fragments)
     inputs = [fragments, answers, against, *options.files_of(settings, likelihood)]
@@ -161,13 +162,9 @@ def cluster(
     write_clustered(everything, reading, choices, output, as_json, against=authority)
 
 
-def _on_engine(
-    context: typer.Context, choices: RunOptions, engine: _Engine, master: str
-) -> RunOptions:
+def _on_engine(context: typer.Context, choices: RunOptions, engine: _Engine) -> RunOptions:
     """The choices for an engine, which is a clusterer."""
     if engine == "threads":
-        if options.is_given(context, "master"):
-            raise UsageError("--master requires --engine spark")
         return choices
     refused = {name: context.params[name] for name in ("into", "link", "against", "answers")}
     for name, value in {**refused, "set labels-from": choices.labels_from}.items():
@@ -175,8 +172,7 @@ def _on_engine(
             raise UsageError(f"--engine spark and --{name} cannot be combined")
     if choices.clusterer != "batch":
         raise UsageError("--engine spark and --set clusterer cannot be combined")
-    of_kind = {**choices.options, "clusterer": {**choices.of("clusterer"), "master": master}}
-    return replace(choices, clusterer=engine, options=of_kind)
+    return replace(choices, clusterer=engine)
 
 
 def require_against(against: str | None, fragments: str) -> None:

@@ -169,6 +169,15 @@ Link: TypeAlias = Annotated[
         metavar="ATTRIBUTE",
     ),
 ]
+Refers: TypeAlias = Annotated[
+    str,
+    option(
+        "--refers",
+        "Attributes whose values name other entities, such as employer,country; auto finds them, "
+        "none links no value.",
+        metavar="ATTRIBUTES",
+    ),
+]
 Fragments: TypeAlias = Annotated[
     str,
     typer.Argument(
@@ -195,6 +204,8 @@ Against: TypeAlias = Annotated[
     ),
 ]
 Seed: TypeAlias = Annotated[int, option("--seed", "Random seed.", min=0)]
+# for a verb whose default uses no random numbers
+HiddenSeed: TypeAlias = Annotated[int, option("--seed", "Random seed.", min=0, hidden=True)]
 Limit: TypeAlias = Annotated[
     int | None, option("--limit", "Read at most this many fragments.", min=1)
 ]

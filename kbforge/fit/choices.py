@@ -88,6 +88,8 @@ class RunOptions:
         alternatives: which other groupings an entity keeps: "few", the three most probable above
             1 %; or "all".
         link: an attribute, or "source": fragments that share its value are different entities.
+        refers: the attributes whose values name other entities (`kbforge.kb.relations`), separated
+            by commas; "auto" finds them, "none" links no value.
         seed: of all random numbers.
         device: "cpu" or "cuda".
         options: plugin kind ("likelihood", "surrogate", "index", "clusterer") -> option -> value.
@@ -114,6 +116,7 @@ class RunOptions:
     estimate: str = "map"
     alternatives: str = "few"
     link: str | None = None
+    refers: str = "auto"
     seed: int = 0
     device: str = "cpu"
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

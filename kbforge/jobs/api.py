@@ -107,6 +107,7 @@ class ClusterKeywords(TypedDict, total=False):
     estimate: str
     alternatives: str
     link: str | None
+    refers: str
     seed: int
     device: str
     options: Mapping[str, Mapping[str, object]]

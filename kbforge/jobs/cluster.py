@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -59,15 +59,18 @@ from kbforge.fit.features import ClusteringReport
 from kbforge.fit.prepare import honoured, prepare
 from kbforge.kb.entities import (
     MOST_ALTERNATIVES,
+    Annotator,
     Corpus,
     Lines,
     entities_of,
     entity_lines,
+    firsts_of_entities,
     ids_of_entities,
     with_made,
 )
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest
+from kbforge.kb.relations import AUTO, Relations, require_attributes
 from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, read_policy, table_of
 from kbforge.texts.statements import values_read_once
 
@@ -104,6 +107,7 @@ def cluster(
     if against is not None:
         fragments, known = entered(fragments, against, choices, all_known, on_stage)
     require_link(fragments, choices.link)
+    require_attributes(fragments, choices.refers)
     with values_read_once():
         prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
         prepared = honoured(prepared if known is None else known.honoured(prepared), fragments)
@@ -131,6 +135,7 @@ def cluster(
         known,
         len(fragments),
         size_exponent=prepared.spec.exponent,
+        refers=choices.refers,
     )
 
 
@@ -211,6 +216,7 @@ class KnowledgeBase:
         number_ids: whether the clustered table had integer ids, so that `members` and `pairs`
             return integers, too.
         size_exponent: of the prior's factor (|C| - 1)!; 1 is the Dirichlet process.
+        refers: the attributes whose values name entities, as in `RunOptions`.
 
     """
 
@@ -228,6 +234,7 @@ class KnowledgeBase:
     n_given: int = 0
     number_ids: bool = False
     size_exponent: float = 1.0
+    refers: str = AUTO
 
     def __repr__(self) -> str:
         entities = counted(sum(map(len, self.posterior.estimates())), "entity", "entities")
@@ -364,13 +371,24 @@ class KnowledgeBase:
         most = None if self.alternatives == "all" else MOST_ALTERNATIVES
         known = () if self.known is None else self.known.authority.ids
         ids = ids_of_entities(self.fragments, self.posterior, known)
-        shown = most, self._calibrated, ids, self._corpus
+        shown = most, self._calibrated, ids, self._corpus, self._annotators(ids)
         found = entity_lines(self.fragments, self.posterior, *shown)
         if self.known is not None:
             n = len(self.posterior.subproblems)
             kept = self.known.kept(entities_of(found), self.fragments, n)
             found = ((1, entity.to_line()) for entity in kept)
         return with_made(found, self.made)
+
+    def _annotators(self, ids: Mapping[int, str]) -> list[Annotator]:
+        """What says more about the values of the entities with these ids."""
+        relations = self.relations
+        return [] if relations is None else [relations.annotator(ids)]
+
+    @cached_property
+    def relations(self) -> Relations | None:
+        """What values mean that name other entities; None if no attribute refers."""
+        entities = firsts_of_entities(self.posterior)
+        return Relations.of(self.fragments, entities, self.refers, self._stated)
 
     def state_confidence(self) -> None:
         """Compute the confidence of the entities now; otherwise, their first use does."""
@@ -496,6 +514,7 @@ class LiveClustering:
             made.notes,
             alternatives=self.choices.alternatives,
             size_exponent=made.spec.exponent,
+            refers=self.choices.refers,
         )
 
 

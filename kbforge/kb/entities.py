@@ -60,7 +60,7 @@ from kbforge.kb.read import entity_from_json
 from kbforge.kb.spelling import Words, best_of
 from kbforge.kernel.binding import as_address, kernel_library, lent, structure, workers
 from kbforge.kernel.interface import structures
-from kbforge.numerics import end_to_end, members_of
+from kbforge.numerics import end_to_end, members_of, starts_of
 
 MOST_ALTERNATIVES = 3
 
@@ -205,14 +205,26 @@ def known_in(fragments: Sequence[Fragment], cluster: Cluster) -> str | None:
 
 def check_partition(posterior: Posterior) -> None:
     """AssertionError: the point estimate is not a partition of the fragments."""
-    n = posterior.n_fragments
-    found = posterior.subproblems
-    if isinstance(found, Subproblems):
-        members = found.estimate().members
-    else:
-        members = members_of(posterior.clusters())[1]
-    if not np.array_equal(np.sort(members), np.arange(n)):
+    members, _ = _clusters(posterior)
+    if not np.array_equal(np.sort(members), np.arange(posterior.n_fragments)):
         raise AssertionError("the clusterer's point estimate is not a partition of the fragments")
+
+
+def firsts_of_entities(posterior: Posterior) -> IntArray:
+    """The first fragment of each fragment's entity, shape [fragments]."""
+    members, lengths = _clusters(posterior)
+    starts, firsts = starts_of(lengths)[:-1], np.empty(len(members), np.int64)
+    firsts[members] = members[starts].repeat(lengths)
+    return firsts
+
+
+def _clusters(posterior: Posterior) -> tuple[IntArray, IntArray]:
+    """The members of the clusters of the point estimate, end to end, and the clusters' lengths."""
+    if isinstance(posterior.subproblems, Subproblems):
+        estimate = posterior.subproblems.estimate()
+        return estimate.members, estimate.lengths
+    lengths, members = members_of(posterior.clusters())
+    return members, lengths
 
 
 def entity_ids(earliest: str) -> Iterator[str]:
@@ -271,8 +283,8 @@ class Assembler:
             attribute=stated.attribute,
             value=stated.value,
             place=corpus.places(stated.attributes),
-            naming=np.array([_naming_rank(name) for name in stated.attributes], np.int32),
-            unnaming=_UNNAMING,
+            naming=np.array(naming_ranks(stated.attributes), np.int32),
+            unnaming=UNNAMING,
             texts=(structures()["kb_texts"] * len(texts))(*texts),
             names=encoded_texts(stated.attributes),
             ids=encoded_texts(ids_of(fragments)),
@@ -491,25 +503,30 @@ def _packed(
 
 
 _TITLES = ("name", "fullname", "title", "label")
-_UNNAMING = len(_TITLES) + 1
+UNNAMING = len(_TITLES) + 1
+"""The rank of attributes that do not name; those of the rank before name together."""
 _MOST_SEEN = 1 << 16
 
 
 def naming(attributes: Sequence[str]) -> set[str]:
     """The attributes that together name an entity."""
-    ranks = {attribute: _naming_rank(attribute) for attribute in attributes}
-    least = min(ranks.values(), default=_UNNAMING)
+    ranks = dict(zip(attributes, naming_ranks(attributes), strict=True))
+    least = min(ranks.values(), default=UNNAMING)
     found = [attribute for attribute in attributes if ranks[attribute] == least]
-    return {*(found if least == _UNNAMING - 1 else found[:1])}
+    return {*(found if least == UNNAMING - 1 else found[:1])}
+
+
+def naming_ranks(attributes: Sequence[str]) -> list[int]:
+    """The ranks of attributes among those that name an entity: a title, the attributes that end in
+    "name" together, and others, of which the first one names what has no better."""
+    return [*map(_naming_rank, attributes)]
 
 
 def _naming_rank(attribute: str) -> int:
-    """The rank of an attribute among those that name an entity: a title, the attributes that end in
-    "name" together, and others, of which the first one names what has no better."""
     letters = "".join(filter(str.isalnum, attribute.casefold()))
     if letters in _TITLES:
         return _TITLES.index(letters)
-    return _UNNAMING - letters.endswith("name")
+    return UNNAMING - letters.endswith("name")
 
 
 def mean_vector(fragments: Sequence[Fragment]) -> tuple[float, ...] | None:

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kbforge.errors import KBForgeError, quoted
+from kbforge.errors import KBForgeError, option, quoted
 
 _MEMORY = "4g"
 """Of the JVM, if Spark runs in this process's machine alone."""
@@ -45,7 +45,7 @@ def session(master: str) -> Iterator[SparkSession]:
         raise KBForgeError(_NO_JAVA)
     # workers run the same Python, unless one is named
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    where = f"--master {quoted(master)}"
+    where = f"{option('clusterer.master', quoted(master))}"
     builder = SparkSession.builder.master(master).appName("kbforge")
     for name, value in _settings(master).items():
         builder = builder.config(name, value)

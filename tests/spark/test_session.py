@@ -24,5 +24,7 @@ def test_without_java_one_sentence_says_so(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_master_that_is_none_is_named() -> None:
     from kbforge_spark.session import session
 
-    with pytest.raises(KBForgeError, match=r"--master nonsense: Spark did not start; it requires"):
+    with pytest.raises(
+        KBForgeError, match=r"--set clusterer.master=nonsense: Spark did not start; it requires"
+    ):
         session("nonsense").__enter__()

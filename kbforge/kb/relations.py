@@ -1,0 +1,394 @@
+"""Values that are entities: which entity of the knowledge base a value names.
+
+A fragment's *names* are the values of its naming attribute (`kbforge.kb.entities.naming`). An
+attribute *refers* if many of its values are names of other fragments. A value of such an attribute
+that an entity states may mean any other entity of that name; votes decide:
+
+| symbol | meaning |
+|---|---|
+| n(c) | the fragments of candidate c with the name |
+| s(c) | the share of c in the file, n(c) / (K + the sum of n over all candidates) |
+| m(c) | the fragments of c with the name in the text units in which the entity states the value |
+| p(c) | the probability that c is meant, (m(c) + T s(c)) / (T + the sum of m) |
+
+So p is the mean of a Dirichlet distribution whose base is the file: a text means what it names
+itself, and otherwise what the file names most often. K is how often a name means no entity of the
+file; T is how little a text says. An entity does not name itself. A value means the candidate with
+the largest p, if that is more than the probability of none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+
+from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.errors import UsageError, did_you_mean, option, quoted
+from kbforge.files.columns import FragmentColumns, Statements, statements_of
+from kbforge.kb.entities import UNNAMING, Annotator, EntityColumns, naming_ranks
+from kbforge.numerics import at_numbers, spread, starts_of
+from kbforge.texts import normalised
+
+_UNKNOWN = 0.2  # K, in fragments
+_PRIOR = 0.05  # T, in fragments
+_LARGEST_UNIT = 1_000  # fragments; a larger source is a file, not a text
+_MOST_CANDIDATES = 32  # elsewhere in the file, those with most fragments of the name
+_SAMPLE = 2_000  # statements of an attribute that decide whether it refers
+_LEAST_NAMES = 3  # of an attribute's different values are names,
+_LEAST_SHARE, _LEAST_SHARE_NEAR = 0.25, 0.05  # or this share of them: anywhere; in the same unit
+_DIGITS = 4
+
+
+AUTO = "auto"
+_NONE = "none"
+
+
+def declared_in(refers: str) -> tuple[str, ...]:
+    """The attributes that a user says refer; none if they are to be found."""
+    return () if refers in (AUTO, _NONE) else tuple(map(str.strip, refers.split(",")))
+
+
+def require_attributes(fragments: Sequence[Fragment], refers: str) -> None:
+    """Raise a UsageError if no fragment has one of the attributes that are said to refer."""
+    declared = declared_in(refers)
+    if not declared or not fragments:
+        return
+    known = statements_of(fragments).attributes
+    for name in declared:
+        if name not in known:
+            raise UsageError(
+                f'{option("refers")}: no fragment has "{quoted(name)}"{did_you_mean(name, known)}; '
+                f"expected attributes separated by commas, {AUTO} or {_NONE}"
+            )
+
+
+class Mentions(NamedTuple):
+    """What fragments name, or state of others: arrays of one shape [n].
+
+    `unit` is -1 for a fragment without one.
+    """
+
+    key: IntArray  # number of the folded name
+    entity: IntArray  # number of the entity that the fragment belongs to
+    unit: IntArray  # number of its text unit
+
+
+class Meanings(NamedTuple):
+    """What the values of entities mean; one row for each entity and name that it states and that
+    has a meaning, ascending by `code`."""
+
+    code: IntArray  # of the entity and the key
+    best: IntArray  # number of the entity that is meant
+    probability: FloatArray
+    second: IntArray  # of the runner-up, -1 if there is none
+    second_probability: FloatArray
+
+
+def meanings_of(names: Mentions, stated: Mentions, n_keys: int) -> Meanings:
+    """What is meant by the names that entities state, by votes.
+
+    Args:
+        names: the names of fragments.
+        stated: names that fragments state of other entities.
+        n_keys: keys are below this number.
+
+    """
+    code, query = np.unique(stated.entity * n_keys + stated.key, return_inverse=True)
+    own, key = np.divmod(code, max(n_keys, 1))
+    n_units = 1 + int(max(names.unit.max(initial=0), stated.unit.max(initial=0)))
+    of_unit, in_unit = np.flatnonzero(names.unit >= 0), np.flatnonzero(stated.unit >= 0)
+    asked = np.unique(query[in_unit] * n_units + stated.unit[in_unit])
+    asking, unit = np.divmod(asked, n_units)
+    everywhere = _Candidates(names.key, names.entity, _MOST_CANDIDATES)
+    together = _Candidates(
+        names.key[of_unit] * n_units + names.unit[of_unit], names.entity[of_unit]
+    )
+    shares = everywhere.counts(np.arange(len(code)), key).without(own)
+    none = _UNKNOWN + everywhere.left_out(key)
+    total = none + np.bincount(shares.asked, shares.votes, len(code))
+    shares = shares._replace(votes=_PRIOR * shares.votes / total[shares.asked])
+    own_texts = together.counts(asking, key[asking] * n_units + unit).without(own)
+    return _decided(code, _PRIOR * none / total, shares.and_others(own_texts))
+
+
+class Counts(NamedTuple):
+    """Counts of entities that are asked for; arrays of one shape."""
+
+    asked: IntArray  # the number of the question
+    entity: IntArray
+    votes: FloatArray
+
+    def without(self, entities: IntArray) -> Counts:
+        """Those of other entities than the one that asks."""
+        others = np.flatnonzero(self.entity != entities[self.asked])
+        return Counts(self.asked[others], self.entity[others], self.votes[others])
+
+    def and_others(self, more: Counts) -> Counts:
+        """These and more."""
+        return Counts(
+            np.concatenate((self.asked, more.asked)),
+            np.concatenate((self.entity, more.entity)),
+            np.concatenate((self.votes, more.votes)),
+        )
+
+
+class _Candidates:
+    """How many fragments each entity has in each group; of a group only the `most` entities with
+    most fragments."""
+
+    def __init__(self, group: IntArray, entity: IntArray, most: int | None = None) -> None:
+        self._groups, number = np.unique(group, return_inverse=True)
+        n = 1 + int(entity.max(initial=0))
+        pair, count = np.unique(number * n + entity, return_counts=True)
+        number, entity = np.divmod(pair, n)
+        order = np.lexsort((entity, -count, number))
+        number, entity, count = number[order], entity[order], count[order]
+        sizes = np.bincount(number, minlength=len(self._groups))
+        self._left_out = np.zeros(len(self._groups))
+        if most is not None and sizes.max(initial=0) > most:
+            rank = np.arange(len(number)) - starts_of(sizes)[number]
+            dropped = rank >= most
+            self._left_out += np.bincount(number[dropped], count[dropped], len(sizes))
+            entity, count, sizes = entity[~dropped], count[~dropped], sizes.clip(max=most)
+        self._starts, self._entity, self._count = starts_of(sizes), entity, count
+
+    def counts(self, asking: IntArray, groups: IntArray) -> Counts:
+        """The counts of the entities of groups, each asked for by somebody."""
+        at = self._places(groups)
+        known = np.flatnonzero(at >= 0)
+        entries, run = spread(self._starts, at[known])
+        return Counts(asking[known][run], self._entity[entries], self._count[entries])
+
+    def left_out(self, groups: IntArray) -> FloatArray:
+        """The fragments of entities beyond the `most`, by group."""
+        at = self._places(groups)
+        return np.where(at >= 0, np.append(self._left_out, 0.0)[at], 0.0)
+
+    def _places(self, groups: IntArray) -> IntArray:
+        return at_numbers(self._groups, np.arange(len(self._groups)), groups, -1)
+
+
+def _decided(code: IntArray, none: FloatArray, found: Counts) -> Meanings:
+    """The candidates with most and with second most votes, of which `none` are for no entity."""
+    n = 1 + int(found.entity.max(initial=0))
+    pair, at = np.unique(found.asked * n + found.entity, return_inverse=True)
+    count = np.bincount(at, found.votes, len(pair))
+    voter, candidate = np.divmod(pair, n)
+    share = count / (none + np.bincount(voter, count, len(code)))[voter]
+    order = np.lexsort((candidate, -share, voter))
+    voter, candidate, share = voter[order], candidate[order], share[order]
+    first = np.flatnonzero(np.diff(voter, prepend=-1))
+    first = first[count[order][first] > none[voter[first]]]
+    has_second = np.append(voter, -1)[first + 1] == voter[first]
+    second = first + has_second
+    return Meanings(
+        code[voter[first]],
+        candidate[first],
+        share[first],
+        np.where(has_second, candidate[second], -1),
+        np.where(has_second, share[second], 0.0),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Relations:
+    """The values of a file's entities that name other entities.
+
+    `attributes` are those that refer.
+    """
+
+    attributes: tuple[str, ...]
+    _meanings: Meanings
+    _keys: Mapping[str, int]  # number of a folded name
+
+    @classmethod
+    def of(
+        cls,
+        fragments: Sequence[Fragment],
+        entities: IntArray,
+        refers: str = AUTO,
+        stated: Statements | None = None,
+    ) -> Relations | None:
+        """The relations of a grouping; None if no attribute refers.
+
+        Args:
+            fragments: of a file.
+            entities: a number of the entity of each, shape [fragments].
+            refers: the attributes that refer, separated by commas; "auto" finds them, "none" is
+                none.
+            stated: what the fragments state.
+
+        """
+        if refers == _NONE:
+            return None
+        stated = statements_of(fragments) if stated is None else stated
+        names, declared = _Names(stated, _units(fragments)), declared_in(refers)
+        numbers = [
+            a
+            for a, name in enumerate(stated.attributes)
+            if (name in declared if declared else names.are_values_of(a))
+        ]
+        if not numbers or not names.keys:
+            return None
+
+        def mentions(fragment: IntArray, key: IntArray) -> Mentions:
+            return Mentions(key, entities[fragment], names.units[fragment])
+
+        found = meanings_of(
+            mentions(names.fragment, names.key),
+            mentions(*names.stated_in(numbers)),
+            len(names.keys),
+        )
+        return cls(tuple(stated.attributes[a] for a in numbers), found, names.keys)
+
+    def annotator(self, ids: Mapping[int, str]) -> Annotator:
+        """Says what values mean; `ids` are those of entities by number, which is the entity's
+        first fragment."""
+
+        def meant(entities: EntityColumns) -> dict[int, str]:
+            stated = entities.stated
+            numbers = [a for a, name in enumerate(stated.attributes) if name in self.attributes]
+            cells = np.flatnonzero(np.isin(entities.attribute, numbers))
+            values, cell = spread(entities.value_start, cells)
+            of_entity = np.searchsorted(entities.cell_start, cells, side="right") - 1
+            owner = entities.firsts[of_entity].astype(np.int64)[cell]
+            attribute = entities.attribute[cells][cell].tolist()
+            keys = [
+                self._keys.get(normalised(stated.texts[a][v]), -1)
+                for a, v in zip(attribute, entities.value[values].tolist(), strict=True)
+            ]
+            return self._members(values, owner, np.array(keys, np.int64), ids)
+
+        return meant
+
+    def _members(
+        self, values: IntArray, owner: IntArray, key: IntArray, ids: Mapping[int, str]
+    ) -> dict[int, str]:
+        told = self._meanings
+        code = owner * len(self._keys) + key
+        row = at_numbers(told.code, np.arange(len(told.code)), np.where(key < 0, -1, code), -1)
+        out: dict[int, str] = {}
+        for value, at in zip(values[row >= 0].tolist(), row[row >= 0].tolist(), strict=True):
+            first = _json(ids[int(told.best[at])], told.probability[at])
+            out[value] = f",{first}"
+            if told.second[at] >= 0:
+                second = _json(ids[int(told.second[at])], told.second_probability[at])
+                out[value] += f',"runner_up":{{{second}}}'
+        return out
+
+
+def _json(id: str, probability: float) -> str:
+    return f'"entity":{orjson.dumps(id).decode()},"probability":{round(probability, _DIGITS)}'
+
+
+class _Names:
+    """The names of a file's fragments: the `fragment` and the `key` of each."""
+
+    def __init__(self, stated: Statements, units: IntArray) -> None:
+        self.keys: dict[str, int] = {}
+        self.units, self._stated = units, stated
+        self._ranks = np.array(naming_ranks(stated.attributes), np.int64)
+        owner = np.arange(len(units)).repeat(np.diff(stated.starts))
+        rank, best = self._ranks[stated.attribute], np.full(len(units), UNNAMING)
+        np.minimum.at(best, owner, rank)
+        naming = np.flatnonzero((rank == best[owner]) & (rank < UNNAMING))
+        named = [self._named(owner, naming[rank[naming] < UNNAMING - 1])]
+        named.append(self._joined(owner, naming[rank[naming] == UNNAMING - 1]))
+        fragment, key = (np.concatenate(parts) for parts in zip(*named, strict=True))
+        self.fragment, self.key = fragment[key >= 0], key[key >= 0]
+
+    def _named(self, owner: IntArray, places: IntArray) -> tuple[IntArray, IntArray]:
+        """Fragments with each of these statements as a name, and its key."""
+        stated = self._stated
+        values = stated.attribute[places].astype(np.int64) << 32 | stated.value[places]
+        different, at = np.unique(values, return_inverse=True)
+        keys = [self._key(stated.texts[v >> 32][v & 0xFFFFFFFF]) for v in different.tolist()]
+        return owner[places], np.array(keys, np.int64)[at]
+
+    def _joined(self, owner: IntArray, places: IntArray) -> tuple[IntArray, IntArray]:
+        """Fragments with all of these statements as parts of a name, and its key."""
+        stated = self._stated
+        parts: dict[int, list[str]] = {}
+        columns = (owner[places], stated.attribute[places], stated.value[places])
+        for fragment, a, v in zip(*(column.tolist() for column in columns), strict=True):
+            parts.setdefault(fragment, []).append(stated.texts[a][v])
+        keys = [self._key(" ".join(texts)) for texts in parts.values()]
+        return np.array([*parts], np.int64), np.array(keys, np.int64)
+
+    def _key(self, name: str) -> int:
+        """The number of a name; -1 for one without letters, which is a number or a date."""
+        key = normalised(name)
+        return self.keys.setdefault(key, len(self.keys)) if _has_letter(key) else -1
+
+    @cached_property
+    def _of_fragments(self) -> set[tuple[int, int]]:
+        return {*zip(self.fragment.tolist(), self.key.tolist(), strict=True)}
+
+    @cached_property
+    def _in_units(self) -> set[tuple[int, int]]:
+        unit = self.units[self.fragment]
+        own = unit >= 0
+        return {*zip(unit[own].tolist(), self.key[own].tolist(), strict=True)}
+
+    def are_values_of(self, attribute: int) -> bool:
+        """Whether an attribute refers: many of its values are names of other fragments, or some
+        are names of others in the same text unit, which does not happen by chance."""
+        if self._ranks[attribute] < UNNAMING:
+            return False
+        places = np.flatnonzero(self._stated.attribute == attribute)
+        places = places[:: 1 + len(places) // _SAMPLE]
+        fragments = self._fragments(places)
+        values = self._stated.value[places].tolist()
+        near, far, missed = set[int](), set[int](), set[str]()
+        for fragment, unit, value in zip(
+            fragments.tolist(), self.units[fragments].tolist(), values, strict=True
+        ):
+            text = normalised(self._stated.texts[attribute][value])
+            key = self.keys.get(text)
+            if key is None:
+                missed.add(text)
+            elif (fragment, key) not in self._of_fragments:
+                (near if (unit, key) in self._in_units else far).add(key)
+        found = len(near | far)
+        share = found / max(found + len(missed), 1)
+        return (found >= _LEAST_NAMES and share >= _LEAST_SHARE) or (
+            len(near) >= _LEAST_NAMES and share >= _LEAST_SHARE_NEAR
+        )
+
+    def stated_in(self, attributes: Sequence[int]) -> tuple[IntArray, IntArray]:
+        """The fragments that state a name as a value of some attributes, and its key."""
+        fragments, keys = list[IntArray](), list[IntArray]()
+        for attribute in attributes:
+            places = np.flatnonzero(self._stated.attribute == attribute)
+            known = [self.keys.get(normalised(t), -1) for t in self._stated.texts[attribute]]
+            key = np.array(known, np.int64)[self._stated.value[places]]
+            fragments.append(self._fragments(places[key >= 0]))
+            keys.append(key[key >= 0])
+        return np.concatenate(fragments), np.concatenate(keys)
+
+    def _fragments(self, places: IntArray) -> IntArray:
+        """The fragments of statements."""
+        return np.searchsorted(self._stated.starts, places, side="right") - 1
+
+
+def _has_letter(key: str) -> bool:
+    return any(map(str.isalpha, key))
+
+
+def _units(fragments: Sequence[Fragment]) -> IntArray:
+    """The number of each fragment's text unit, -1 without one, shape [fragments]."""
+    if isinstance(fragments, FragmentColumns):
+        units = fragments.sources.numbers.astype(np.int64)
+    else:
+        known: dict[str, int] = {}
+        units = np.array(
+            [-1 if x.source is None else known.setdefault(x.source, len(known)) for x in fragments],
+            np.int64,
+        )
+    sizes = np.append(np.bincount(units[units >= 0]), 0)
+    return np.where(sizes[units] > _LARGEST_UNIT, -1, units)
