@@ -39,8 +39,10 @@ _PRIOR = 0.05  # T, in fragments
 _LARGEST_UNIT = 1_000  # fragments; a larger source is a file, not a text
 _MOST_CANDIDATES = 32  # elsewhere in the file, those with most fragments of the name
 _SAMPLE = 2_000  # statements of an attribute that decide whether it refers
-_LEAST_NAMES = 3  # of an attribute's different values are names,
-_LEAST_SHARE, _LEAST_SHARE_NEAR = 0.25, 0.05  # or this share of them: anywhere; in the same unit
+# of the different values of an attribute that refers, so many and such a share are names
+_LEAST_NAMES, _LEAST_SHARE = 3, 0.25
+# or n are names in the same text unit, and the share of names is this, with some more divided by n
+_LEAST_NEAR, _FEWER_NEAR = 0.1, 0.3
 _DIGITS = 4
 
 
@@ -292,11 +294,14 @@ class _Names:
     def __init__(self, stated: Statements, units: IntArray) -> None:
         self.keys: dict[str, int] = {}
         self.units, self._stated = units, stated
-        self._ranks = np.array(naming_ranks(stated.attributes), np.int64)
+        ranks = np.array(naming_ranks(stated.attributes), np.int64)
         owner = np.arange(len(units)).repeat(np.diff(stated.starts))
-        rank, best = self._ranks[stated.attribute], np.full(len(units), UNNAMING)
+        rank, best = ranks[stated.attribute], np.full(len(units), UNNAMING)
         np.minimum.at(best, owner, rank)
         naming = np.flatnonzero((rank == best[owner]) & (rank < UNNAMING))
+        # the attributes that mostly name
+        stating = np.bincount(stated.attribute, minlength=len(ranks))
+        self._naming = 2 * np.bincount(stated.attribute[naming], minlength=len(ranks)) > stating
         named = [self._named(owner, naming[rank[naming] < UNNAMING - 1])]
         named.append(self._joined(owner, naming[rank[naming] == UNNAMING - 1]))
         fragment, key = (np.concatenate(parts) for parts in zip(*named, strict=True))
@@ -338,7 +343,7 @@ class _Names:
     def are_values_of(self, attribute: int) -> bool:
         """Whether an attribute refers: many of its values are names of other fragments, or some
         are names of others in the same text unit, which does not happen by chance."""
-        if self._ranks[attribute] < UNNAMING:
+        if self._naming[attribute]:
             return False
         places = np.flatnonzero(self._stated.attribute == attribute)
         places = places[:: 1 + len(places) // _SAMPLE]
@@ -356,9 +361,8 @@ class _Names:
                 (near if (unit, key) in self._in_units else far).add(key)
         found = len(near | far)
         share = found / max(found + len(missed), 1)
-        return (found >= _LEAST_NAMES and share >= _LEAST_SHARE) or (
-            len(near) >= _LEAST_NAMES and share >= _LEAST_SHARE_NEAR
-        )
+        by_name = found >= _LEAST_NAMES and share >= _LEAST_SHARE
+        return by_name or (bool(near) and share >= _LEAST_NEAR + _FEWER_NEAR / len(near))
 
     def stated_in(self, attributes: Sequence[int]) -> tuple[IntArray, IntArray]:
         """The fragments that state a name as a value of some attributes, and its key."""

@@ -1,0 +1,189 @@
+"""Values that are entities: how many values get the entity that they name.
+
+    KBFORGE_DATA=... python examples/reproductions/links.py [SET ...]
+
+A set is clustered twice: into its labels, and by the default. Of the values that name an entity of
+the file, and whose entity is known, *recall* are those that are linked to it, and *precision* is
+the share of right ones among the links. An entity is right if most of its fragments have the
+label. ECE is the expected calibration error of the links' probabilities.
+
+Which entity a value names is known
+
+- in texts (dwie, dwie_names_dev, webnlg, wd200_dev) from the text itself, if all fragments of that
+  name in it have one label;
+- in graphs (graphrag, graphrag_dulce) from the gold of names, with `graphs/gold`;
+- in the made-up world (`demo`), whose people have employers and birthplaces and whose
+  organisations have headquarters in the world of `examples/quickstart`, from its maker. Names come
+  with typos and in several spellings, and two places may have one name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from types import ModuleType
+
+import numpy as np
+from shell import data_folder
+
+import kbforge
+from kbforge.contracts import Entity, Fragment
+from kbforge.files.fragments import read_fragments, stop
+from kbforge.texts import normalised
+from kbforge_graphs.sources.graphrag import GraphRagSource
+
+TEXTS = {
+    "dwie": "dwie/dwie_public_traindev.jsonl",
+    "dwie_names_dev": "graph_names/dwie_names_dev.jsonl",
+    "webnlg": "webnlg/webnlg_1text_per_entry.jsonl.gz",
+    "wd200_dev": "confusable/wd200_dev.jsonl",
+}
+GRAPHS = ("graphrag", "graphrag_dulce")
+LINKED = ("employer", "birthplace", "headquarters")
+Truth = Mapping[tuple[str, str, str], str]
+"""The label that a value means, by fragment, attribute and value."""
+
+
+def of_texts(path: Path) -> tuple[list[Fragment], Truth]:
+    """A labelled set, and what the texts say that its values mean."""
+    fragments = list(read_fragments(str(path)))
+    named: dict[tuple[str | None, str], set[str]] = defaultdict(set)
+    for one in fragments:
+        for name in one.names:
+            named[one.source, normalised(name)].add(one.label or one.id)
+    truth = {}
+    for one in fragments:
+        for attribute, values in one.properties.items():
+            for value in values if attribute != "name" else ():
+                labels = named.get((one.source, normalised(value)), set()) - {one.label}
+                if len(labels) == 1:
+                    truth[one.id, attribute, value] = next(iter(labels))
+    return fragments, truth
+
+
+def of_graph(folder: Path, name: str) -> tuple[list[Fragment], Truth]:
+    """A graph, and the gold of its names."""
+    rows = (folder / "gold" / f"{name}.names.jsonl").read_text(encoding="utf-8").splitlines()
+    told = [json.loads(row) for row in rows]
+    gold = {row["name"]: row["label"] for row in told if row["status"] == "sure"}
+    fragments = [
+        replace(one, label=gold.get(one.names[0], one.names[0]))
+        for one in GraphRagSource().read([str(folder / name)], stop)
+    ]
+    truth = {
+        (one.id, "neighbour", value): gold[value]
+        for one in fragments
+        for value in one.properties.get("neighbour", ())
+        if value in gold and gold[value] != one.label
+    }
+    return fragments, truth
+
+
+def made_up(seed: int = 7) -> tuple[list[Fragment], Truth]:
+    """The world of the demo's maker, whose facts are entities; documents often name both."""
+    make = _generator()
+    random = Random(seed)
+    things = make.entities(random, make.PRACTICE)
+    world = make.PRACTICE
+    people, rest = things[: world.people], things[world.people :]
+    places, organisations = rest[: world.places], rest[world.places :]
+    facts = {
+        **{one.label: {"employer": organisations, "birthplace": places} for one in people},
+        **{one.label: {"headquarters": places} for one in organisations},
+    }
+    of_label = {
+        label: {attribute: random.choice(among) for attribute, among in choices.items()}
+        for label, choices in facts.items()
+    }
+    fragments, truth = list[Fragment](), dict[tuple[str, str, str], str]()
+    for thing in things:
+        for _ in range(1 + min(8, int(random.expovariate(0.4)))):
+            document = f"document {len(fragments):05d}"
+            said = make.mention(random, thing).properties
+            said = {
+                a: v for a, v in said.items() if a not in ("employer", "birthplace", "headquarters")
+            }
+            id = f"{document}#1"
+            for attribute, target in of_label.get(thing.label, {}).items():
+                if random.random() < 0.5:
+                    other = make.mention(random, target).properties
+                    said[attribute] = other["name"][:1]
+                    truth[id, attribute, said[attribute][0]] = target.label
+                    if random.random() < 0.6:
+                        number = f"{document}#{attribute}"
+                        fragments.append(_fragment(number, other, target.label, document))
+            fragments.append(_fragment(id, said, thing.label, document))
+    return fragments, truth
+
+
+def _fragment(id: str, said: Mapping[str, Sequence[str]], label: str, source: str) -> Fragment:
+    return Fragment(id, {a: tuple(v) for a, v in said.items()}, label=label, source=source)
+
+
+def _generator() -> ModuleType:
+    path = Path(__file__).parent.parent / "quickstart" / "generate.py"
+    spec = importlib.util.spec_from_file_location("generate", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    import sys
+
+    sys.modules["generate"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def scored(entities: Sequence[Entity], fragments: Sequence[Fragment], truth: Truth) -> str:
+    """Precision, recall and ECE of the links, and how many there are."""
+    label = {one.id: one.label for one in fragments}
+    main = {
+        entity.id: Counter(label[id] for id in entity.fragments).most_common(1)[0][0]
+        for entity in entities
+    }
+    named = {normalised(name) for one in fragments for name in one.names}
+    linkable = {key for key in truth if normalised(key[2]) in named}
+    sure, right, links = list[float](), list[bool](), 0
+    for entity in entities:
+        for attribute, values in entity.properties.items():
+            for value in values if attribute != "name" else ():
+                links += value.count * bool(value.meanings)
+                for id in value.fragments:
+                    if value.meanings and (id, attribute, value.value) in linkable:
+                        sure.append(value.meanings[0].probability)
+                        right.append(main[value.meanings[0].entity] == truth[id, attribute, value.value])
+    bins = np.minimum((np.array(sure) * 10).astype(int), 9)
+    off = [abs(sum(sure[k] - right[k] for k in np.flatnonzero(bins == b))) for b in range(10)]
+    n = max(len(right), 1)
+    return (
+        f"links {links:6,}  known {len(truth):6,}, in the file {len(linkable):6,}  "
+        f"precision {sum(right) / n:.4f}  recall {sum(right) / max(len(linkable), 1):.4f}  "
+        f"ECE {sum(off) / n:.4f}"
+    )
+
+
+def main() -> None:
+    """Print the figures of each set, by its labels and by the default."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sets", nargs="*", default=[*TEXTS, *GRAPHS, "demo"])
+    for name in parser.parse_args().sets:
+        if name in TEXTS:
+            fragments, truth = of_texts(data_folder() / TEXTS[name])
+        elif name in GRAPHS:
+            fragments, truth = of_graph(data_folder() / "graphs", name)
+        else:
+            fragments, truth = made_up()
+        by_label = [replace(one, properties={"name": (one.label or one.id,)}) for one in fragments]
+        gold = kbforge.cluster(by_label, likelihood="names", alpha=1.0)
+        kept = replace(gold, fragments=fragments)
+        print(f"{name:15} labels   {scored(kept.entities, fragments, truth)}", flush=True)
+        print(f"{name:15} default  {scored(kbforge.cluster(fragments).entities, fragments, truth)}")
+
+
+if __name__ == "__main__":
+    main()
