@@ -156,7 +156,9 @@ def scored(entities: Sequence[Entity], fragments: Sequence[Fragment], truth: Tru
                 for id in value.fragments:
                     if value.meanings and (id, attribute, value.value) in linkable:
                         sure.append(value.meanings[0].probability)
-                        right.append(main[value.meanings[0].entity] == truth[id, attribute, value.value])
+                        right.append(
+                            main[value.meanings[0].entity] == truth[id, attribute, value.value]
+                        )
     bins = np.minimum((np.array(sure) * 10).astype(int), 9)
     off = [abs(sum(sure[k] - right[k] for k in np.flatnonzero(bins == b))) for b in range(10)]
     n = max(len(right), 1)
