@@ -41,7 +41,7 @@ def export(
         option(
             "--graph",
             "The graph that was loaded, a folder or a file: formats graphrag, graphml and triples "
-            "write it with its entities merged.",
+            "write it with its entities merged, instead of the knowledge base's own relations.",
         ),
     ] = None,
     policy: Annotated[
@@ -89,8 +89,8 @@ def export(
         kbforge export kb.jsonl --graph rag_storage -o merged.graphml
 
     Entities: jsonl, which every verb reads, csv (a row per value), wide and xlsx (a row per
-    entity), parquet, ftm and kblam. Fragments: members (a row each) and pairs. Linked data and
-    graphs: nquads, jsonld, neo4j; graphrag, graphml and triples write the graph of --graph.
+    entity), parquet, ftm and kblam. Fragments: members (a row each) and pairs. Relations between
+    entities: relations. Linked data and graphs: nquads, jsonld, neo4j, graphml, triples, graphrag.
 
     kbforge plugins list --kind exporters lists the installed formats; kbforge plugins show exporter
     csv explains one and its options for --set.

@@ -591,3 +591,14 @@ def pairs(kb: str | Path, threshold: float = 0.5) -> ArrowTable:
 
     """
     return table_of(views.view_of(str(kb)), "pairs", threshold=threshold)
+
+
+@_in_python
+def relations(kb: str | Path) -> ArrowTable:
+    """One row per relation between entities of a file, or of a store; `KnowledgeBase.relations`.
+
+    Raises:
+        KBForgeError: the knowledge base cannot be read.
+
+    """
+    return table_of(views.view_of(str(kb)), "relations")

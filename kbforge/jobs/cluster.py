@@ -335,6 +335,10 @@ class KnowledgeBase:
         view = EntitiesView(lambda: iter(self.entities))
         return table_of(view, "pairs", self.number_ids, threshold=threshold)
 
+    def relations(self) -> ArrowTable:
+        """One row per relation between two entities: an attribute whose values name entities."""
+        return table_of(EntitiesView(lambda: iter(self.entities)), "relations")
+
     def write(self, output: str | Path) -> str:
         """Write the entities as JSON lines; "-" is standard output, `.gz` compresses.
 

@@ -27,6 +27,7 @@ A table of a knowledge base is made for data frames. | table | a row is | column
 |---|---|---|
 | members | a fragment | id, entity_id, entity_name, confidence, reported |
 | pairs | two fragments that are probably one entity | left, right, probability, rest, entity_id |
+| relations | an edge | head_id, head, relation, tail_id, tail, probability, statements, ... |
 | wide | an entity | entity_id, entity_name, confidence, reported, fragments, every attribute |
 
 Values are unchanged; escaping formulas is the exporters' task.
@@ -356,7 +357,7 @@ _NUMBERS = ("confidence", "reported", "probability", "rest")
 
 
 def table_of(view: View, format: str, number_ids: bool = False, **options: object) -> ArrowTable:
-    """The output of the exporter `members`, `pairs` or `wide`, as a table in memory.
+    """The output of the exporter `members`, `pairs`, `relations` or `wide`, as a table in memory.
 
     With `number_ids` the ids of fragments are integers, as in the table that they come from.
     """

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from openpyxl import load_workbook
 from openpyxl.utils.escape import unescape
 
-from kbforge.contracts import Entity
+from kbforge.contracts import Entity, Meaning, Value
 from kbforge.testing import ExporterContract
 from tests.exporters import readers
 
@@ -82,6 +82,55 @@ class TestMembers(ExporterContract):
         for row in rows(target):
             found.setdefault(row["entity_id"], set()).add(row["id"])
         return list(found.items())
+
+
+def in_a_ring(entities: list[Entity]) -> list[Entity]:
+    """The entities, each of which names the next one by its last value, under the same text."""
+    return [
+        replace(
+            one,
+            properties={
+                **one.properties,
+                f"to {one.name}": (
+                    Value(_last(one), one.fragments, meanings=(Meaning(other.id, 0.75),)),
+                ),
+            },
+        )
+        for one, other in zip(entities, entities[1:] + entities[:1], strict=True)
+    ]
+
+
+def _last(entity: Entity) -> str:
+    values = [value.value for found in entity.properties.values() for value in found]
+    return values[-1] if values else entity.id
+
+
+class TestRelations(ExporterContract):
+    name = "relations"
+    options: ClassVar = {"guard_formulas": False}
+    streaming = False
+
+    def entities(self) -> list[Entity]:
+        return in_a_ring(super().entities())
+
+    def holds(self, entity: Entity) -> set[str]:
+        return {entity.name, f"to {entity.name}", *entity.fragments, _last(entity)}
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        def parts(cell: str) -> set[str]:
+            found = re.findall(r"(?:\\.|[^|])+", cell, re.DOTALL)
+            return {re.sub(r"\\(.)", r"\1", part, flags=re.DOTALL) for part in found}
+
+        return [
+            (
+                row["head_id"],
+                {row["head"], row["relation"]} | parts(row["fragments"]) | parts(row["values"]),
+            )
+            for row in rows(target)
+        ]
+
+    def test_nul_survives_or_is_replaced(self, tmp_path: Path) -> None:
+        """An entity that names no other is in no relation."""
 
 
 def texts(found: dict[str, dict[str, tuple[str | None, set[tuple[str, str]]]]]) -> list[Any]:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import kbforge
 from kbforge import (
+    Entity,
     Fragment,
     KBForgeError,
     cluster,
@@ -27,6 +28,7 @@ from kbforge import (
     update,
     wide,
 )
+from kbforge.contracts import Meaning, Value
 from kbforge.errors import BadRecord, UsageError
 from kbforge.files.arrow import ArrowTable
 
@@ -242,6 +244,30 @@ def test_tables_have_the_cells_of_the_export(
     of_file: ArrowTable = getattr(kbforge, name)(tmp_path / "kb.jsonl")
     assert of_file.columns == table.columns
     assert len(of_file) == len(table) > 5
+
+
+def test_relations_are_a_table_of_a_file(tmp_path: Path) -> None:
+    stated = Value("UL", ("f",), meanings=(Meaning("lodz", 0.75),))
+    ada = Entity("ada", "Ada", {"employer": (stated,)}, ("f",), 1.0, 0)
+    lodz = Entity("lodz", "Lodz", {}, ("g",), 1.0, 0)
+    (tmp_path / "kb.jsonl").write_bytes(ada.to_line() + lodz.to_line())
+    (row,) = kbforge.relations(tmp_path / "kb.jsonl").to_pylist()
+    assert row == {
+        "head_id": "ada",
+        "head": "Ada",
+        "relation": "employer",
+        "tail_id": "lodz",
+        "tail": "Lodz",
+        "probability": 0.75,
+        "statements": 1,
+        "fragments": "f",
+        "values": "UL",
+    }
+
+
+def test_relations_of_a_run_that_names_no_entity(kb: kbforge.KnowledgeBase) -> None:
+    assert len(kb.relations()) == 0
+    assert kb.relations().columns[:3] == ["head_id", "head", "relation"]
 
 
 def test_columns_have_the_types_of_numbers(kb: kbforge.KnowledgeBase) -> None:

@@ -10,6 +10,8 @@ r"""Exporters of graphs: RDF as JSON-LD and N-Quads, and a folder for Neo4j.
 | BASE relation:name, relation:confidence, relation:reported | an entity's |
 | BASE relation:source, relation:row | a fragment's, as text and as a number |
 | BASE source:NAME | a source, unless it is an http address, which stands for itself |
+| BASE edge:NAME | an attribute between two entities, as a predicate (`kbforge.kb.edges`) |
+| BASE edge:HEAD/NAME/TAIL | such a statement, an rdf:Statement with its relation:probability |
 
 The part after the colon is percent-encoded, so every name has a unique IRI.
 
@@ -29,7 +31,7 @@ e, in the graph of f's source:
 
     <e> <relation:fragment> <f>    <f> <relation:source> "source"
     <f> <attribute:A> "value"      <f> <relation:row> 12, if it has a row there
-    <e> <attribute:A> "value"
+    <e> <attribute:A> "value"      <e> <edge:A> <entity>, if the value names one
 
 and for every entity, in the default graph, its name and confidence. Fragments without a known
 source (`kbforge export --fragments FILE` adds it) are in the default graph.
@@ -41,13 +43,17 @@ source (`kbforge export --fragments FILE` adds it) are in the default graph.
 | entities.csv | entityId:ID(Entity), the name and numbers of the entity, its attributes, :LABEL |
 | fragments.csv | fragmentId:ID(Fragment), source, metadata as JSON, its attributes, :LABEL |
 | members.csv | :START_ID(Fragment), :END_ID(Entity), :TYPE |
+| relations.csv | :START_ID(Entity), :END_ID(Entity), :TYPE, probability, statements, ... |
+
+The last one exists only if values name entities, and is imported with one more --relationships.
 
 Every attribute of any entity or fragment is a column, an array of strings, in the order of the
 file. Values of an array are separated by U+001F, because the import supports no escape within an
 array:
 
     neo4j-admin database import full --array-delimiter=U+001F --multiline-fields=true \
-        --nodes=kb/entities.csv --nodes=kb/fragments.csv --relationships=kb/members.csv
+        --nodes=kb/entities.csv --nodes=kb/fragments.csv \
+        --relationships=kb/members.csv --relationships=kb/relations.csv
 
 That character and NUL become U+FFFD within a value. An attribute's name keeps letters, digits and
 underscores; other characters become underscores, because colons and brackets have a meaning in a
@@ -69,6 +75,7 @@ import orjson
 from kbforge.contracts import Entity, Exporter, Fragment, View
 from kbforge.errors import UsageError, quoted
 from kbforge.files.io import open_folder, open_output
+from kbforge.kb.edges import Edge, EdgeTable, edge_table, edges_of
 from kbforge_plugins.exporters.tables import WaitingRows, distinct
 
 BASE = "urn:kbforge:"
@@ -78,6 +85,7 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?#@!$&'()*+,;=%-]+")
 
 
 _SCHEMA = "https://schema.org/"
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
 
@@ -113,8 +121,9 @@ class JsonLdExporter(Exporter):
             out.write(b'{"@context":' + orjson.dumps(self._context()) + b',"@graph":[')
             between = b"\n"
             for entity in view.entities():
-                out.write(between + orjson.dumps(self._entity(entity, view)))
-                between = b",\n"
+                for node in (self._entity(entity, view), *map(self._statement, edges_of(entity))):
+                    out.write(between + orjson.dumps(node))
+                    between = b",\n"
             out.write(b"\n]}\n")
 
     def _context(self) -> dict[str, Any]:
@@ -148,8 +157,24 @@ class JsonLdExporter(Exporter):
             node["alternateName"] = others
         for attribute, values in entity.properties.items():
             node[_iri(self.base, "attribute", attribute)] = [value.value for value in values]
+        for edge in edges_of(entity):
+            tail = {"@id": _iri(self.base, "entity", edge.tail)}
+            node.setdefault(_iri(self.base, "edge", edge.relation), []).append(tail)
         node["fragment"] = [self._fragment(fragment) for fragment in view.fragments(entity)]
         return node
+
+    def _statement(self, edge: Edge) -> dict[str, Any]:
+        """The node of an edge."""
+        ends = _ends(self.base, edge)
+        return {
+            "@id": _iri_of_edge(self.base, edge),
+            "@type": f"{_RDF}Statement",
+            **{f"{_RDF}{part}": {"@id": iri} for part, iri in ends.items()},
+            _iri(self.base, "relation", "probability"): {
+                "@value": repr(edge.probability),
+                "@type": f"{_XSD}double",
+            },
+        }
 
     def _fragment(self, fragment: Fragment) -> dict[str, Any]:
         node: dict[str, Any] = {"@id": _iri(self.base, "fragment", fragment.id)}
@@ -211,6 +236,8 @@ class NQuadsExporter(Exporter):
             for value in values:
                 for fragment_id in value.fragments:
                     yield self._said(subject, attribute, value.value, graphs[fragment_id])
+        for edge in edges_of(entity):
+            yield from self._edge(edge, graphs)
         for fragment in fragments:
             graph, about = graphs[fragment.id], self._term("fragment", fragment.id)
             yield _line(subject, self._term("relation", "fragment"), about, graph)
@@ -223,6 +250,18 @@ class NQuadsExporter(Exporter):
             for attribute, texts in fragment.properties.items():
                 for text in texts:
                     yield self._said(about, attribute, text, graph)
+
+    def _edge(self, edge: Edge, graphs: Mapping[str, str]) -> Iterator[str]:
+        """The statement, in the graph of each source, and about it."""
+        ends = {part: f"<{iri}>" for part, iri in _ends(self.base, edge).items()}
+        for fragment_id in edge.fragments:
+            yield _line(*ends.values(), graphs[fragment_id])
+        about = f"<{_iri_of_edge(self.base, edge)}>"
+        yield _line(about, f"<{_RDF}type>", f"<{_RDF}Statement>")
+        for part, term in ends.items():
+            yield _line(about, f"<{_RDF}{part}>", term)
+        said = f'"{edge.probability!r}"{_DOUBLE}'
+        yield _line(about, self._term("relation", "probability"), said)
 
     def _said(self, subject: str, attribute: str, text: str, graph: str) -> str:
         return _line(subject, self._term("attribute", attribute), _literal(text), graph)
@@ -247,12 +286,27 @@ def _require_base(base: str, exporter: str) -> None:
 
 
 def _iri(base: str, kind: str, name: str) -> str:
-    """The IRI of an entity, fragment, attribute, relation or source."""
+    """The IRI of an entity, fragment, attribute, relation, edge or source."""
     if kind == "source" and _ADDRESS.fullmatch(name) and not name.startswith(base):
         return name
     return f"{base}{kind}:{quote(name, safe='')}"
 
 
+def _ends(base: str, edge: Edge) -> dict[str, str]:
+    """The IRIs of an edge's subject, predicate and object."""
+    return {
+        "subject": _iri(base, "entity", edge.head),
+        "predicate": _iri(base, "edge", edge.relation),
+        "object": _iri(base, "entity", edge.tail),
+    }
+
+
+def _iri_of_edge(base: str, edge: Edge) -> str:
+    parts = (quote(part, safe="") for part in (edge.head, edge.relation, edge.tail))
+    return f"{base}edge:{'/'.join(parts)}"
+
+
+RELATIONS = "relations.csv"
 ENTITIES, FRAGMENTS, MEMBERS = "entities.csv", "fragments.csv", "members.csv"
 BETWEEN = "\x1f"
 _FORBIDDEN = str.maketrans({"\0": "\ufffd", BETWEEN: "\ufffd"})
@@ -262,23 +316,28 @@ _OF_ENTITY = (
 )
 _OF_FRAGMENT = ("fragmentId:ID(Fragment)", "source:string", "metadata:string")
 _OF_MEMBER = (":START_ID(Fragment)", ":END_ID(Entity)", ":TYPE")
+_OF_RELATION = (
+    *(":START_ID(Entity)", ":END_ID(Entity)", ":TYPE"),
+    *("probability:double", "statements:long", "fragments:string[]", "values:string[]"),
+)
 
 
 class Neo4jExporter(Exporter):
     """A folder of nodes and relationships for neo4j-admin database import."""
 
     def export(self, view: View, target: str) -> None:
-        """Write the three files of the folder."""
-        names = (ENTITIES, FRAGMENTS, MEMBERS)
+        """Write the files of the folder."""
+        names = (ENTITIES, FRAGMENTS, MEMBERS, RELATIONS)
         with (
             open_folder(target, names, "exporter neo4j") as folder,
             tempfile.TemporaryFile() as entities,
             tempfile.TemporaryFile() as fragments,
             open(folder / MEMBERS, "wb") as members,
+            edge_table() as edges,
         ):
             nodes, pieces = WaitingRows(entities), WaitingRows(fragments)
             members.write(_row(_OF_MEMBER))
-            for entity in view.entities():
+            for entity in edges.through(view.entities()):
                 of_it = {k: [v.value for v in vs] for k, vs in entity.properties.items()}
                 nodes.add(_entity(entity), _arrays(of_it))
                 for fragment in view.fragments(entity):
@@ -286,6 +345,9 @@ class Neo4jExporter(Exporter):
                     members.write(_row([fragment.id, entity.id, "BELONGS_TO"]))
             _write(folder / ENTITIES, nodes, _OF_ENTITY, "Entity")
             _write(folder / FRAGMENTS, pieces, _OF_FRAGMENT, "Fragment")
+            if len(edges):
+                _write_relations(folder / RELATIONS, edges)
+            self.notes = edges.notes()
 
 
 def _arrays(properties: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -300,6 +362,16 @@ def _write(path: Path, nodes: WaitingRows, first: Sequence[str], label: str) -> 
         out.write(_row([*first, *columns, ":LABEL"]))
         for cells, found in nodes.read():
             out.write(_row([*cells, *found, label], clean=False))
+
+
+def _write_relations(path: Path, edges: EdgeTable) -> None:
+    with open(path, "wb") as out:
+        out.write(_row(_OF_RELATION))
+        for _, edge, _ in edges.named():
+            ends = map(_clean, (edge.head, edge.tail, edge.relation or "_"))
+            numbers = (repr(edge.probability), str(len(edge.fragments)))
+            arrays = _arrays({"fragments": edge.fragments, "values": edge.spellings}).values()
+            out.write(_row([*ends, *numbers, *arrays], clean=False))
 
 
 def _entity(entity: Entity) -> list[str | None]:

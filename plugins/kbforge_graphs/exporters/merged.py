@@ -1,5 +1,8 @@
 """Writes a loaded graph with its entities merged: GraphRAG's tables, GraphML or triples.
 
+Without a graph, graphml and triples write the relations that the knowledge base itself states, with
+fragments as text units and their number as weight.
+
 An exporter reads the loaded graph once more (`--graph`), and finds the entity of each end of a
 relation in each text unit by the id of its fragment (`fragment_id`). So a relation that several
 units state may connect several pairs of entities, if namesakes were separated: each unit gets an
@@ -41,6 +44,7 @@ from kbforge.contracts import Entity, Exporter, View
 from kbforge.errors import KBForgeError, UsageError, counted, option, quoted
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_folder, open_output
+from kbforge.kb.edges import edges_of
 from kbforge_graphs.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS, GraphRagSource
 from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Relation, fragment_id, said
 from kbforge_graphs.sources.lightrag import SEPARATOR, LightRagSource
@@ -61,6 +65,12 @@ CREATE TABLE relations (number INTEGER PRIMARY KEY, id TEXT UNIQUE, head, tail, 
     weight REAL, UNIQUE (head, tail, type));
 CREATE TABLE relation_texts (of INTEGER, kind TEXT, text TEXT, UNIQUE (of, kind, text));
 """
+# a number of an entity, or the id of one that is not there
+_TAILS = """
+CREATE INDEX by_id ON entities (id);
+UPDATE relations SET tail = coalesce((SELECT number FROM entities WHERE id = tail), tail);
+"""
+_LEAVE_OUT = "DELETE FROM relations WHERE typeof(tail) = 'text'"
 _DEGREES = """
 CREATE TABLE degrees AS SELECT one, count(*) AS degree FROM
     (SELECT head AS one, tail AS other FROM relations
@@ -76,7 +86,8 @@ class _GraphExporter(Exporter):
     """The options of graph exporters.
 
     Args:
-        graph: the graph that was loaded: a folder, or a file.
+        graph: the graph that was loaded: a folder, or a file. Without it, graphml and triples write
+            the relations that the knowledge base itself states (`kbforge.kb.edges`).
         source: the source that reads it (graphrag, lightrag, property-graph or triples), if the
             file name does not imply it.
 
@@ -85,11 +96,14 @@ class _GraphExporter(Exporter):
 
     """
 
+    needs_graph: ClassVar[bool] = False
+
     graph: str | None = None
     source: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.graph or self.graph == "-":
+        is_own = self.graph is None and self.source is None and not self.needs_graph
+        if not is_own and self.graph in (None, "", "-"):
             raise UsageError(
                 "an exporter of graphs needs the graph that was loaded; give "
                 f"{option('graph', 'FOLDER')}, or {option('graph', 'FILE')}"
@@ -99,11 +113,11 @@ class _GraphExporter(Exporter):
     @contextmanager
     def merged(self, view: View) -> Iterator[_Merged]:
         """The merged graph of a view."""
-        assert self.graph is not None
         try:
             store = sqlite3.connect("")
             try:
-                merged = _Merged(store, view, self._reader(), self.graph)
+                reader = None if self.graph is None else self._reader()
+                merged = _Merged(store, view, reader, self.graph or "")
                 self.notes = merged.notes()
                 yield merged
             finally:
@@ -130,24 +144,30 @@ class _Merged:
     """The merged graph, in a temporary file."""
 
     def __init__(
-        self, store: sqlite3.Connection, view: View, reader: GraphSource, path: str
+        self, store: sqlite3.Connection, view: View, reader: GraphSource | None, path: str
     ) -> None:
         self._store = store
         self._counts = Counter[str]()
+        self._of_graph = reader is not None
         # LightRAG's edges have no direction, and of a pair there is one
         self.is_directed = not isinstance(reader, LightRagSource)
         store.execute("PRAGMA journal_mode=OFF")
         store.executescript(_TABLES)
         for entity in view.entities():
-            self._add_entity(entity)
-        for record in reader.records(path, stop):
+            number = self._add_entity(entity)
+            if not self._of_graph:
+                self._add_edges(number, entity)
+        for record in () if reader is None else reader.records(path, stop):
             if isinstance(record, GraphEntity):
                 self._describe(record)
             else:
                 self._connect(record)
+        if not self._of_graph:
+            store.executescript(_TAILS)
+            self._counts["left out"] = store.execute(_LEAVE_OUT).rowcount
         store.executescript(_DEGREES)
 
-    def _add_entity(self, entity: Entity) -> None:
+    def _add_entity(self, entity: Entity) -> int:
         types = entity.properties.get("type")
         cells = [entity.id, entity.name, types[0].value if types else "", entity.confidence]
         insert = "INSERT OR IGNORE INTO entities (id, title, type, confidence) VALUES (?, ?, ?, ?)"
@@ -157,6 +177,16 @@ class _Merged:
             added = self._store.execute(insert, cells)
         rows = ((fragment, added.lastrowid) for fragment in entity.fragments)
         self._store.executemany("INSERT INTO members VALUES (?, ?)", rows)
+        assert added.lastrowid is not None
+        return added.lastrowid
+
+    def _add_edges(self, number: int, entity: Entity) -> None:
+        """Add an entity's own relations; their tails are ids until all entities are there."""
+        self._add_texts("texts", number, {"unit": entity.fragments})
+        for edge in edges_of(entity):
+            record = Relation(edge.head, edge.tail, type=edge.relation)
+            added = self._add_relation(record, (number, edge.tail), float(len(edge.fragments)))
+            self._add_texts("relation_texts", added, {"unit": edge.fragments})
 
     def _add_texts(self, table: str, of: int | None, texts: Mapping[str, Sequence[str]]) -> None:
         rows = [(of, kind, text) for kind, found in texts.items() for text in found if text]
@@ -225,6 +255,10 @@ class _Merged:
 
     def notes(self) -> list[str]:
         """Sentences about what happened to the relations."""
+        if lost := self._counts["left out"]:
+            return [f"{counted(lost, 'relation')} to entities that are not there: left out"]
+        if not self._of_graph:
+            return []
         after = self._store.execute("SELECT count(*) FROM relations").fetchone()[0]
         before = counted(self._counts["before"], "relation")
         out = [f"{before} of the graph became {after:,} between merged entities"]
@@ -296,6 +330,8 @@ _BATCH = 1_000  # rows
 @dataclass
 class GraphRagExporter(_GraphExporter):
     """GraphRAG's entities, relationships and text units; --graph is GraphRAG's output folder."""
+
+    needs_graph: ClassVar = True
 
     def export(self, view: View, target: str) -> None:
         """Write the three tables."""

@@ -10,7 +10,8 @@
 
 KBLaM identifies an entity by its name and a fact by its key. So several values of an attribute
 become one description, and only the name distinguishes entities. An entity without properties has
-no facts.
+no facts. Values that name an entity are told by its name; from the first of them on, facts wait in
+a temporary file for names that come later.
 
 *parquet*: one row per entity with nested columns, for data frames and databases.
 
@@ -27,7 +28,8 @@ no facts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import orjson
@@ -35,6 +37,7 @@ import orjson
 from kbforge.contracts import Entity, Exporter, Fragment, View
 from kbforge.errors import UsageError
 from kbforge.files.io import open_output
+from kbforge.kb.edges import edge_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,24 +64,41 @@ class KBLaMExporter(Exporter):
         with open_output(target) as out:
             out.write(b"[")
             between = b"\n"
-            for entity in view.entities():
-                for fact in self._facts(entity):
-                    out.write(between + orjson.dumps(fact))
-                    between = b",\n"
+            for name, attribute, texts in self._facts(view):
+                out.write(between + orjson.dumps(self._fact(name, attribute, texts)))
+                between = b",\n"
             out.write(b"\n]\n")
 
-    def _facts(self, entity: Entity) -> Iterator[dict[str, str]]:
-        for attribute, values in entity.properties.items():
-            description = self._separator.join(value.value for value in values)
-            key = f"the {attribute} of {entity.name}"
-            yield {
-                "name": entity.name,
-                "description_type": attribute,
-                "description": description,
-                "Q": f"What is {key}?",
-                "A": f"The {attribute} of {entity.name} is {description}.",
-                "key_string": key,
-            }
+    def _facts(self, view: View) -> Iterator[tuple[str, str, list[str]]]:
+        """Names of entities, attributes, and texts of their values."""
+        with edge_table() as table, tempfile.TemporaryFile() as waiting:
+            waits = False
+            for entity in table.through(view.entities()):
+                for attribute, values in entity.properties.items():
+                    waits = waits or any(value.meanings for value in values)
+                    told = [(value.value, value.entity) for value in values]
+                    if waits:
+                        fact = (entity.name, attribute, told)
+                        waiting.write(orjson.dumps(fact, option=orjson.OPT_APPEND_NEWLINE))
+                    else:
+                        yield entity.name, attribute, [text for text, _ in told]
+            waiting.seek(0)
+            for line in waiting:
+                name, attribute, told = orjson.loads(line)
+                named = ((of and table.name_of(of)) or text for text, of in told)
+                yield name, attribute, list(dict.fromkeys(named))
+
+    def _fact(self, name: str, attribute: str, texts: Sequence[str]) -> dict[str, str]:
+        description = self._separator.join(texts)
+        key = f"the {attribute} of {name}"
+        return {
+            "name": name,
+            "description_type": attribute,
+            "description": description,
+            "Q": f"What is {key}?",
+            "A": f"The {attribute} of {name} is {description}.",
+            "key_string": key,
+        }
 
 
 class JsonlExporter(Exporter):

@@ -1,4 +1,4 @@
-"""Exporters of tables: `csv`, `members`, `pairs` and `wide` as CSV, and `xlsx`.
+"""Exporters of tables: `csv`, `members`, `pairs`, `relations` and `wide` as CSV, and `xlsx`.
 
 The CSV dialect is RFC 4180 in UTF-8, and every cell is quoted, so a program that splits at
 semicolons or tabs still finds the cells. A cell that a spreadsheet would evaluate as a formula gets
@@ -35,6 +35,18 @@ separated by spaces; an entity with neither vector nor properties has a row with
 | entity_id | the entity of both; empty if they are in two entities |
 
 The pairs within entities come first, entity by entity, then pairs of two entities by code point.
+
+*relations*: one row per relation between two entities (`kbforge.kb.edges`), in the order of the
+entities.
+
+| column | meaning |
+|---|---|
+| head_id, head | the entity that has the attribute |
+| relation | the attribute |
+| tail_id, tail | the entity that its values name |
+| probability | that they do |
+| statements | how many fragments state it |
+| fragments, values | their ids, and the spellings, joined |
 
 *wide*: one row per entity, one column per attribute.
 
@@ -74,8 +86,9 @@ import tempfile
 import zipfile
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import islice
 from typing import IO, Any, ClassVar
 
 import orjson
@@ -85,6 +98,7 @@ from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.arrow import Cell
 from kbforge.files.cells import csv_writer, safe
 from kbforge.files.io import open_output, require_openpyxl
+from kbforge.kb.edges import edge_table
 from kbforge.kb.entities import AttributeOrder
 from kbforge.kb.similarity import Groupings
 
@@ -94,7 +108,13 @@ VALUE_COLUMNS = (
 )
 MEMBER_COLUMNS = ("id", "entity_id", "entity_name", "confidence", "reported")
 PAIR_COLUMNS = ("left", "right", "probability", "rest", "entity_id")
+RELATION_COLUMNS = (
+    *("head_id", "head", "relation", "tail_id", "tail"),
+    *("probability", "statements", "fragments", "values"),
+)
 ENTITY_COLUMNS = ("entity_id", "entity_name", "confidence", "reported", "fragments")
+_PARQUET = (".parquet", ".pq")
+_BATCH = 1_000  # rows
 _MOST_PAIRS = 100_000_000
 _MOST_COLUMNS = 16_384
 """The maximum of spreadsheets."""
@@ -102,9 +122,11 @@ _MOST_COLUMNS = 16_384
 
 @dataclass
 class TableExporter(Exporter):
-    """A table as CSV; subclasses yield its header and rows.
+    """A table as CSV, or as Parquet if the target has that extension; subclasses yield its header
+    and rows.
 
-    `kbforge.kb.view` reads the same rows, and makes tables in memory of them.
+    `kbforge.kb.view` reads the same rows, and makes tables in memory of them. `types` has the
+    types of columns that are not texts, by the names of Arrow.
 
     Args:
         guard_formulas: put an apostrophe before a cell that a spreadsheet would evaluate as a
@@ -113,10 +135,15 @@ class TableExporter(Exporter):
 
     """
 
+    types: ClassVar[Mapping[str, str]] = {"confidence": "double", "reported": "double"}
+
     guard_formulas: bool = True
 
     def export(self, view: View, target: str) -> None:
         """Write a header and the rows."""
+        if target.lower().endswith(_PARQUET):
+            self._export_parquet(view, target)
+            return
         with open_output(target) as out, csv_writer(out) as writer:
             rows = self.rows(view)
             writer.writerow(next(rows))
@@ -124,6 +151,23 @@ class TableExporter(Exporter):
             for row in rows:
                 writer.writerow(row)
                 self.n_rows += 1
+
+    def _export_parquet(self, view: View, target: str) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        plain = replace(self, guard_formulas=False)
+        rows, self.n_rows = plain.rows(view), 0
+        names = [str(name) for name in next(rows)]
+        kinds = (pa.type_for_alias(self.types.get(name, "string")) for name in names)
+        schema = pa.schema(zip(names, kinds, strict=True))
+        with open_output(target) as out, pq.ParquetWriter(pa.PythonFile(out), schema) as writer:
+            while batch := list(islice(rows, _BATCH)):
+                columns = zip(zip(*batch, strict=True), schema.types, strict=True)
+                arrays = [pa.array(cells, kind) for cells, kind in columns]
+                writer.write_batch(pa.record_batch(arrays, schema))
+                self.n_rows += len(batch)
+        self.notes = plain.notes
 
     @abstractmethod
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:
@@ -148,6 +192,7 @@ class CsvExporter(TableExporter):
     """
 
     endings: ClassVar = (".csv",)
+    types: ClassVar = {**TableExporter.types, "count": "int64", "subproblem": "uint64"}
 
     separator: str = "|"
 
@@ -203,6 +248,8 @@ class PairsExporter(TableExporter):
 
     """
 
+    types: ClassVar = {"probability": "double", "rest": "double"}
+
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
@@ -256,6 +303,41 @@ class PairsExporter(TableExporter):
 
 
 @dataclass
+class RelationsExporter(TableExporter):
+    """One row per relation between two entities.
+
+    Args:
+        separator: one character between several fragments or values; within one a backslash escapes
+            it and itself.
+
+    Raises:
+        UsageError: a separator that is not one character, or that is the backslash.
+
+    """
+
+    types: ClassVar = {"probability": "double", "statements": "int64"}
+
+    separator: str = "|"
+
+    def __post_init__(self) -> None:
+        _require_separator(self.separator, "relations")
+
+    def rows(self, view: View) -> Iterator[Sequence[Cell]]:
+        yield RELATION_COLUMNS
+        with edge_table() as table:
+            for _ in table.through(view.entities()):
+                pass
+            self.notes = table.notes()
+            for head, edge, tail in table.named():
+                ends = (edge.head, head, edge.relation, edge.tail, tail)
+                lists = (
+                    joined(texts, self.separator) for texts in (edge.fragments, edge.spellings)
+                )
+                numbers = (edge.probability, len(edge.fragments))
+                yield (*map(self.safe, ends), *numbers, *map(self.safe, lists))
+
+
+@dataclass
 class WideExporter(TableExporter):
     """One row per entity, one column per attribute.
 
@@ -267,6 +349,8 @@ class WideExporter(TableExporter):
         UsageError: a separator that is not one character, or that is the backslash.
 
     """
+
+    types: ClassVar = {**TableExporter.types, "fragments": "int64"}
 
     separator: str = "|"
 

@@ -87,7 +87,7 @@ def records(path, array_delimiter):
 
 
 def read(folder, array_delimiter="\x1f"):
-    """Nodes as {space: {id: {property: value}}}, and relationships as (start, end, type)."""
+    """Nodes as {space: {id: {property: value}}}, and relationships as (start, end, type, ...)."""
     nodes, found = {}, []
     for path in sorted(folder.iterdir()):
         columns, rows = records(path, array_delimiter)
@@ -108,7 +108,7 @@ def read(folder, array_delimiter="\x1f"):
                 for (name, kind, _), value in zip(columns, row, strict=True)
                 if value is not None and kind not in ("ID", "LABEL")
             }
-    for spaces, (start, end, kind) in found:
+    for spaces, (start, end, kind, *_) in found:
         assert start in nodes[spaces[0]]
         assert end in nodes[spaces[1]]
         assert kind

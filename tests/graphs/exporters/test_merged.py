@@ -156,9 +156,13 @@ def test_what_is_in_no_entity_keeps_its_name(graph, knowledge, tmp_path):
 
 
 def test_a_graph_is_needed_and_has_the_shape(graph, tmp_path, program):
-    for kind in ("graphrag", "graphml", "triples"):
+    for kind, options in (
+        ("graphrag", {}),
+        ("graphml", {"graph": "-"}),
+        ("triples", {"source": "lightrag"}),
+    ):
         with pytest.raises(UsageError, match="give --graph FOLDER"):
-            registry.create("exporters", kind)
+            registry.create("exporters", kind, options)
     (tmp_path / "g.graphml").write_text('<graphml><graph><node id="a"/></graph></graphml>')
     with pytest.raises(UsageError, match="expected a folder of GraphRAG"):
         merged(tmp_path / "g.graphml", [], tmp_path / "out")
