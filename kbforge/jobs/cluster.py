@@ -385,11 +385,11 @@ class KnowledgeBase:
 
     def _annotators(self, ids: Mapping[int, str]) -> list[Annotator]:
         """What says more about the values of the entities with these ids."""
-        relations = self.relations
+        relations = self._relations
         return [] if relations is None else [relations.annotator(ids)]
 
     @cached_property
-    def relations(self) -> Relations | None:
+    def _relations(self) -> Relations | None:
         """What values mean that name other entities; None if no attribute refers."""
         entities = firsts_of_entities(self.posterior)
         return Relations.of(self.fragments, entities, self.refers, self._stated)

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError, did_you_mean, option, quoted
@@ -330,16 +331,6 @@ class _Names:
         key = normalised(name)
         return self.keys.setdefault(key, len(self.keys)) if _has_letter(key) else -1
 
-    @cached_property
-    def _of_fragments(self) -> set[tuple[int, int]]:
-        return {*zip(self.fragment.tolist(), self.key.tolist(), strict=True)}
-
-    @cached_property
-    def _in_units(self) -> set[tuple[int, int]]:
-        unit = self.units[self.fragment]
-        own = unit >= 0
-        return {*zip(unit[own].tolist(), self.key[own].tolist(), strict=True)}
-
     def are_values_of(self, attribute: int) -> bool:
         """Whether an attribute refers: many of its values are names of other fragments, or some
         are names of others in the same text unit, which does not happen by chance."""
@@ -347,22 +338,28 @@ class _Names:
             return False
         places = np.flatnonzero(self._stated.attribute == attribute)
         places = places[:: 1 + len(places) // _SAMPLE]
-        fragments = self._fragments(places)
-        values = self._stated.value[places].tolist()
-        near, far, missed = set[int](), set[int](), set[str]()
-        for fragment, unit, value in zip(
-            fragments.tolist(), self.units[fragments].tolist(), values, strict=True
-        ):
-            text = normalised(self._stated.texts[attribute][value])
-            key = self.keys.get(text)
-            if key is None:
-                missed.add(text)
-            elif (fragment, key) not in self._of_fragments:
-                (near if (unit, key) in self._in_units else far).add(key)
-        found = len(near | far)
+        fragments, unit = self._fragments(places), self.units[self._fragments(places)]
+        value = self._stated.value[places]
+        different, at = np.unique(value, return_inverse=True)
+        texts = [normalised(self._stated.texts[attribute][v]) for v in different.tolist()]
+        key = np.array([self.keys.get(text, -1) for text in texts], np.int64)[at]
+        missed = {text for text in texts if text not in self.keys}
+        other = (key >= 0) & ~_among(self._by_fragment, fragments * len(self.keys) + key)
+        near = other & (unit >= 0) & _among(self._by_unit, unit * len(self.keys) + key)
+        found, n_near = len(np.unique(key[other])), len(np.unique(key[near]))
         share = found / max(found + len(missed), 1)
         by_name = found >= _LEAST_NAMES and share >= _LEAST_SHARE
-        return by_name or (bool(near) and share >= _LEAST_NEAR + _FEWER_NEAR / len(near))
+        return by_name or (n_near > 0 and share >= _LEAST_NEAR + _FEWER_NEAR / n_near)
+
+    @cached_property
+    def _by_fragment(self) -> IntArray:
+        """The names of fragments, ascending."""
+        return np.sort(self.fragment * len(self.keys) + self.key)
+
+    @cached_property
+    def _by_unit(self) -> IntArray:
+        """The names in text units, ascending."""
+        return np.sort(self.units[self.fragment] * len(self.keys) + self.key)
 
     def stated_in(self, attributes: Sequence[int]) -> tuple[IntArray, IntArray]:
         """The fragments that state a name as a value of some attributes, and its key."""
@@ -378,6 +375,11 @@ class _Names:
     def _fragments(self, places: IntArray) -> IntArray:
         """The fragments of statements."""
         return np.searchsorted(self._stated.starts, places, side="right") - 1
+
+
+def _among(ascending: IntArray, wanted: IntArray) -> NDArray[np.bool_]:
+    """Which of the wanted numbers are there."""
+    return at_numbers(ascending, np.ones(len(ascending)), wanted, 0.0) > 0
 
 
 def _has_letter(key: str) -> bool:
