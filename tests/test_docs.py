@@ -223,7 +223,8 @@ def test_the_front_page_names_every_extra_and_the_small_torch():
 
 
 def test_the_formats_are_real(tmp_path):
-    fragment, entity = map(json.loads, blocks(FORMATS, "json"))
+    fragment, entity, link = map(json.loads, blocks(FORMATS, "json"))
+    entity["properties"]["birthplace"] = [link]
     assert Fragment.from_json(fragment, "formats.md").to_json() == fragment
     kb = tmp_path / "kb.jsonl"
     kb.write_text(json.dumps(entity), encoding="utf-8")
