@@ -135,7 +135,13 @@ BESIDE = {
     "plugins/kbforge_lab": ("tests/lab", ("kbforge_graphs", "kbforge_lm", "kbforge_training")),
 }
 OF_BESIDE = {Path(f).name: imports_below(f) for f in BESIDE if (ROOT / f).is_dir()}
-MORE_PLUGINS = [i for name in ("kbforge_graphs", "kbforge_lm") for i in OF_BESIDE.get(name, [])]
+# kbforge_graphs has a verb and its use case, which are no plugins
+MORE_PLUGINS = [
+    i
+    for name in ("kbforge_graphs", "kbforge_lm")
+    for i in OF_BESIDE.get(name, [])
+    if i.module.split(".")[1:2] not in (["cli"], ["resolve"])
+]
 EVERYTHING = [*CORE, *(i for items in OF_BESIDE.values() for i in items)]
 
 

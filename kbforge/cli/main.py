@@ -39,6 +39,7 @@ _PANELS = {
         "load",
         "cluster",
         "link",
+        "resolve",
         "show",
         "explain",
         "serve",

@@ -350,10 +350,10 @@ def open_folder(path: str, names: Collection[str], what: str) -> Iterator[Path]:
         sweep(folder.parent)
         with temporary_folder(folder.parent) as temporary:
             yield temporary
-            for file in temporary.iterdir():
+            for file in filter(Path.is_file, temporary.rglob("*")):
                 with open(file, "r+b") as written:  # Windows flushes only what can be written
                     os.fsync(written.fileno())
-                file.chmod(mode_of(folder / file.name, 0o666))
+                file.chmod(mode_of(folder / file.relative_to(temporary), 0o666))
             temporary.chmod(mode_of(folder, 0o777))
             put_in_place(temporary, folder)
     except OSError as error:

@@ -62,6 +62,7 @@ plugins show source parquet
 lab --help
 train-lm --help
 train-pairs --help
+resolve --help
 serve --help
 mcp --help
 """

@@ -1,13 +1,19 @@
-"""The property-graph source: JSON graphs of four libraries.
+"""The property-graph source: JSON graphs of five libraries.
 
 | flavor | a document has | its text unit |
 |---|---|---|
 | langchain | nodes, relationships with nodes at their ends, source | the source's id, or MD5 |
 | neo4j-graphrag | nodes, relationships with start_node_id, end_node_id | where FROM_CHUNK leads |
-| cognee | nodes, edges | none of its own |
+| cognee | nodes, edges with source_node_id, target_node_id | none of its own |
+| cognee-export | nodes, edges with source, target | the chunks that lead to an entity |
+| graphiti | nodes and edges with uuid; edges state a fact | the episodes of an edge |
 | llamaindex | nodes and relations by id: `property_graph_store.json` | triplet_source_id |
 
-The MD5 is that of the source's text, as in LangChain's own stores.
+The MD5 is that of the source's text, as in LangChain's own stores. Cognee writes `cognee-export`
+with `cognee.export(format="json")`, and the same as a folder with `format="cogx"`, which has
+`entities.jsonl`, `facts.jsonl` and, for other nodes, `nodes.jsonl` and `documents.jsonl`. The type
+of an entity is the name of the node that `is_a` leads to. Graphiti's nodes and edges are
+`model_dump(mode="json")` of its EntityNode and EntityEdge.
 
 A file holds one document or several: JSON lines, an array, or an object over several lines.
 LlamaIndex's file is read at once. A document without a text unit becomes one, named by the file's
@@ -24,7 +30,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import GenericAlias
 from typing import Any, Literal, TypeAlias, get_origin
 
@@ -39,8 +45,11 @@ from kbforge.files.records import convert
 from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation
 from kbforge_plugins.sources.values import JsonValue, json_values, read_values
 
-Flavor: TypeAlias = Literal["langchain", "llamaindex", "neo4j-graphrag", "cognee"]
-_FLAVORS = "langchain, llamaindex, neo4j-graphrag or cognee"
+Flavor: TypeAlias = Literal[
+    "langchain", "llamaindex", "neo4j-graphrag", "cognee", "cognee-export", "graphiti"
+]
+_FLAVORS = "langchain, llamaindex, neo4j-graphrag, cognee or graphiti"
+COGX_ENTITIES, COGX_FACTS = "entities.jsonl", "facts.jsonl"
 _MOST_BYTES = 1 << 30
 _HEAD = 256
 _LLAMA = re.compile(rb'\s*\{\s*"(?:nodes|relations)"\s*:\s*\{')
@@ -55,7 +64,7 @@ _TEXTS = frozenset({"Chunk", "Document"})  # labels of neo4j-graphrag's nodes th
 
 
 class PropertyGraphSource(GraphSource):
-    """Graphs of LangChain, LlamaIndex, neo4j-graphrag and Cognee, as JSON.
+    """Graphs of LangChain, LlamaIndex, neo4j-graphrag, Cognee and Graphiti, as JSON.
 
     Args:
         flavor: the library that wrote the graph, if its keys do not show it.
@@ -69,20 +78,48 @@ class PropertyGraphSource(GraphSource):
         if self._flavor == "llamaindex" or (self._flavor is None and _is_llama(path)):
             yield from _of_llama(path)
             return
+        if path != "-" and Path(path).is_dir():
+            document = _of_cogx(Path(path), on_bad)
+            yield from of_document("cognee-export", document, path, PurePath(path).name or "graph")
+            return
         stem = "stdin" if path == "-" else PurePath(path).name.partition(".")[0] or "graph"
 
         def whole(found: JsonValue) -> list[Record]:
             """All records of a document, so that a bad one sets the document aside."""
-            flavor = self._flavor or _flavor(found.value, found.where)
-            return list(_of_document(flavor, found.value, found.where, f"{stem}-{found.number}"))
+            flavor = self._flavor or flavor_of(found.value, found.where)
+            return list(of_document(flavor, found.value, found.where, f"{stem}-{found.number}"))
 
         for records in read_values(json_values(path, on_bad), whole, on_bad):
             yield from records
 
 
+def _of_cogx(folder: Path, on_bad: OnBad) -> dict[str, list[Any]]:
+    """A folder of Cognee's exchange format, as a document of its other export."""
+
+    def rows(name: str, needed: bool = False) -> Iterator[Any]:
+        if needed or (folder / name).exists():
+            yield from (found.value for found in json_values(str(folder / name), on_bad))
+
+    def renamed(row: Any, names: Mapping[str, str], **others: str) -> Any:
+        return {names.get(k, k): v for k, v in row.items()} | others if type(row) is dict else row
+
+    entity, document = {"external_id": "id"}, {"external_id": "id", "title": "name"}
+    ends = {"subject_ref": "source", "object_ref": "target", "predicate": "relationship_name"}
+    return {
+        "nodes": [
+            *(renamed(row, entity, type=ENTITY) for row in rows(COGX_ENTITIES, True)),
+            *rows("nodes.jsonl"),
+            *(renamed(row, document, type="DocumentChunk") for row in rows("documents.jsonl")),
+        ],
+        "edges": [
+            renamed(row, {**ends, "fact_text": "edge_text"}) for row in rows(COGX_FACTS, True)
+        ],
+    }
+
+
 def _is_llama(path: str) -> bool:
     """Whether a file begins as LlamaIndex's do; standard input is not looked at."""
-    if path == "-":
+    if path == "-" or Path(path).is_dir():
         return False
     with open_input(path) as stream:
         try:
@@ -92,16 +129,18 @@ def _is_llama(path: str) -> bool:
     return _LLAMA.match(head.removeprefix(codecs.BOM_UTF8).lstrip()) is not None
 
 
-def _flavor(value: Any, where: str) -> Flavor:
+def flavor_of(value: Any, where: str) -> Flavor:
     """The library that wrote a document, inferred from its keys and those of its first node and
     relation."""
     if isinstance(value, dict):
         if isinstance(value.get("nodes"), dict):
             expected = "documents of one line or in an array, or --set source.flavor=llamaindex"
             raise BadRecord(where, expected, "a graph of LlamaIndex")
-        first = _first(value.get("relationships"))
+        first, edge = _first(value.get("relationships")), _first(value.get("edges"))
+        if "edges" in value and ("uuid" in _first(value.get("nodes")) or "uuid" in edge):
+            return "graphiti"
         if "edges" in value:
-            return "cognee"
+            return "cognee-export" if "source" in edge else "cognee"
         if "start_node_id" in first or "label" in _first(value.get("nodes")):
             return "neo4j-graphrag"
         if "source" in value or "source" in first or "type" in _first(value.get("nodes")):
@@ -115,11 +154,14 @@ def _first(items: object) -> Mapping[str, Any]:
     return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
 
 
-def _shape(required: Mapping[str, Any], **optional: Any) -> Any:
-    """A JSON object with these keys; an optional one that is not there is null, or empty."""
+def _shape(required: Mapping[str, Any], called: Any = None, **optional: Any) -> Any:
+    """A JSON object with these keys; an optional one that is not there is null, or empty.
+
+    `called` has the keys of fields that have other names here.
+    """
     empty: dict[Any, Any] = {list: field(default_factory=list), dict: field(default_factory=dict)}
     others = [(key, kind, empty.get(get_origin(kind))) for key, kind in optional.items()]
-    return msgspec.defstruct("Shape", [*required.items(), *others])
+    return msgspec.defstruct("Shape", [*required.items(), *others], rename=called)
 
 
 def _many(shape: Any) -> Any:
@@ -148,6 +190,29 @@ _COGNEE_EDGE = _shape(
     {"source_node_id": _ID, "target_node_id": _ID}, relationship_name=_TEXT, description=_TEXT
 )
 _COGNEE_GRAPH = _shape({"nodes": _many(_COGNEE_NODE)}, edges=_many(_COGNEE_EDGE))
+_EXPORT_EDGE = _shape(
+    {"source": _ID, "target": _ID},
+    called={"description": "edge_text"},
+    relationship_name=_TEXT,
+    description=_TEXT,
+)
+_EXPORT_GRAPH = _shape({"nodes": _many(_COGNEE_NODE)}, edges=_many(_EXPORT_EDGE))
+_GRAPHITI_NODE = _shape(
+    {"id": str},
+    called={"id": "uuid", "description": "summary", "properties": "attributes"},
+    name=_TEXT,
+    labels=list[str] | None,
+    description=_TEXT,
+    properties=_PROPERTIES,
+)
+_GRAPHITI_EDGE = _shape(
+    {"source_node_uuid": str, "target_node_uuid": str},
+    called={"description": "fact"},
+    name=_TEXT,
+    description=_TEXT,
+    episodes=list[str] | None,
+)
+_GRAPHITI_GRAPH = _shape({"nodes": _many(_GRAPHITI_NODE)}, edges=_many(_GRAPHITI_EDGE))
 _LLAMA_NODE = _shape({}, label=_TEXT, name=_TEXT, properties=_PROPERTIES)
 _LLAMA_RELATION = _shape({"source_id": str, "target_id": str}, label=_TEXT, properties=_PROPERTIES)
 _LLAMA_STORE = _shape({"nodes": _by_id(_LLAMA_NODE)}, relations=_by_id(_LLAMA_RELATION))
@@ -163,10 +228,17 @@ _FORMATS: Mapping[Flavor, tuple[Any, str, str, tuple[str, str], str]] = {
         *(_COGNEE_GRAPH, "edges", "type"),
         *(("source_node_id", "target_node_id"), "relationship_name"),
     ),
+    "cognee-export": (_EXPORT_GRAPH, "edges", "type", ("source", "target"), "relationship_name"),
+    "graphiti": (
+        *(_GRAPHITI_GRAPH, "edges", "labels"),
+        *(("source_node_uuid", "target_node_uuid"), "name"),
+    ),
 }
+ENTITY = "Entity"
+"""The type of Cognee's nodes that are entities, and a label of all of Graphiti's."""
 
 
-def _of_document(flavor: Flavor, value: Any, where: str, unit: str) -> Iterator[Record]:
+def of_document(flavor: Flavor, value: Any, where: str, unit: str) -> Iterator[Record]:
     """The records of a document, which is the text unit `unit` if it has none of its own."""
     shape, relations, kind, ends, type_of = _FORMATS[flavor]
     graph = convert(value, shape, where)
@@ -174,6 +246,7 @@ def _of_document(flavor: Flavor, value: Any, where: str, unit: str) -> Iterator[
     links = [(*map(str, ends_of(link)), link) for link in getattr(graph, relations)]
     units: dict[str, list[str]] = {}
     texts: set[str] = set()
+    kinds = {str(node.id): _kind(getattr(node, kind)) for node in graph.nodes}
     if flavor == "langchain":
         unit = _lang_unit(graph.source) or unit
     elif flavor == "neo4j-graphrag":
@@ -182,17 +255,38 @@ def _of_document(flavor: Flavor, value: Any, where: str, unit: str) -> Iterator[
             if link.type == "FROM_CHUNK" and head not in texts:
                 units.setdefault(head, []).append(tail)
                 texts.add(tail)
+    elif flavor == "cognee-export" and ENTITY in kinds.values():
+        texts = {key for key, type_of_it in kinds.items() if type_of_it != ENTITY}
+        names = {str(node.id): node.name or "" for node in graph.nodes}
+        kinds = {**kinds, **dict.fromkeys(kinds.keys() - texts, "")}
+        for head, tail, link in links:
+            if head in texts and kinds[head] == "DocumentChunk" and tail not in texts:
+                units.setdefault(tail, []).append(head)
+            elif tail in texts and link.relationship_name == "is_a":
+                kinds[head] = names[tail]
+    elif flavor == "graphiti":
+        for head, tail, link in links:
+            for end in (head, tail):
+                units.setdefault(end, []).extend(link.episodes or ())
     for node in graph.nodes:
         if (key := str(node.id)) not in texts:
             stated = {k: getattr(node, k) for k in ("name", "description") if hasattr(node, k)}
             stated |= getattr(node, "properties", None) or {}
-            yield _entity(key, getattr(node, kind), stated, units.get(key, [unit]), where)
+            yield _entity(key, kinds[key], stated, units.get(key) or [unit], where)
     for head, tail, link in links:
         if head not in texts and tail not in texts:
             shared = [one for one in units.get(head, ()) if one in units.get(tail, ())]
-            of_it = shared or units.get(head) or units.get(tail) or [unit]
+            own = getattr(link, "episodes", None)
+            of_it = own or shared or units.get(head) or units.get(tail) or [unit]
             said = getattr(link, "description", None) or ""
             yield Relation(head, tail, of_it, getattr(link, type_of) or "", said, place=where)
+
+
+def _kind(stated: str | list[str] | None) -> str:
+    """A node's type: of several labels the first that not all have."""
+    if isinstance(stated, list):
+        return next((label for label in stated if label != ENTITY), "")
+    return stated or ""
 
 
 def _lang_unit(source: Any) -> str:

@@ -115,8 +115,8 @@ def test_documents_of_an_array_are_text_units(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("{}", "FILE:1: expected a document of langchain, llamaindex, neo4j-graphrag or cognee "
-         "(--set source.flavor names it), got {}"),
+        ("{}", "FILE:1: expected a document of langchain, llamaindex, neo4j-graphrag, cognee or "
+         "graphiti (--set source.flavor names it), got {}"),
         ('{"nodes": {"a": {"label": 3}}}', "FILE: expected a property graph of LlamaIndex, got "
          "something else (Expected `str | null`, got `int` - at `$.nodes[...].label`)"),
         ('{"nodes": {"a": ', "FILE: expected a property graph of LlamaIndex, got something else "

@@ -1,0 +1,256 @@
+"""Rewrites the records of a graph as a plan says; what the plan leaves alone stays as it was.
+
+A record is a dictionary, such as a row of a table or an object of JSON. A *layout* says what its
+fields mean. A node that joins several keeps the record of its survivor: texts and lists are joined,
+counts follow them, and all other fields are the survivor's. A node that parts from a key has a copy
+of its record under a new key, with the text units that are its own.
+
+Relations follow the nodes. If the nodes of a relation changed, it becomes one with those of the
+same kind between the same nodes; weights are added. A relation of several text units whose ends
+differ by unit becomes several, and each gets the share of its weight that its units have. So no
+weight, text or unit is lost, and a relation between two keys of one node joins it with itself.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, NamedTuple, TypeAlias
+
+from kbforge_graphs.resolve.plan import Node, Plan
+from kbforge_graphs.sources.graphs import Relation
+
+Record: TypeAlias = dict[str, Any]
+
+
+class Layout(NamedTuple):
+    """The fields of records of one kind; "" for one that the shape lacks."""
+
+    key: str = ""  # of a node
+    ends: tuple[str, str] = ("", "")  # of a relation: keys of nodes
+    id: str = ""  # that other records refer to, if it is not the key
+    number: str = ""  # a number without meaning, which is unique
+    units: str = ""
+    weight: str = ""
+    texts: Mapping[str, str] = {}  # fields that are joined, and what separates their parts
+    counts: Mapping[str, str] = {}  # fields that count the parts of others
+    copies: Sequence[str] = ()  # fields that repeat the key
+    kind: Sequence[str] = ()  # fields in which relations that become one are equal
+    is_directed: bool = False
+
+
+@dataclass
+class _Piece:
+    """A relation, or the part of it that some text units state."""
+
+    at: int  # of the record
+    ends: tuple[str, str]
+    units: Sequence[str]
+    share: float
+    is_same: bool
+
+
+@dataclass
+class Rewriter:
+    """Rewrites nodes and relations, and knows their new ids afterwards."""
+
+    plan: Plan
+    node_ids: dict[str, Any] = field(default_factory=dict)  # of nodes with a record, by new key
+    edge_ids: dict[str, list[tuple[Sequence[str], str]]] = field(default_factory=dict)
+    """The units and the new id of each part of a relation, by its old id."""
+
+    # --- nodes ------------------------------------------------------------------------------------
+
+    def nodes(self, records: Sequence[Record], layout: Layout) -> list[Record]:
+        """The nodes of the resolved graph; new ones come last."""
+        of_key = defaultdict[str, list[Record]](list)
+        for record in records:
+            of_key[str(record[layout.key])].append(record)
+        kept = {node.key: node for node in self.plan.nodes if node.key == node.survivor}
+        out: list[Record] = []
+        for key, record in ((str(record[layout.key]), record) for record in records):
+            node = kept.get(key)
+            if key not in self.plan.of_key or (node is not None and self.plan.is_same(node)):
+                out.append(record)
+            elif node is not None and record is of_key[key][0]:
+                out.append(self._node(node, record, of_key, layout))
+        numbers = _Numbers(records, layout)
+        for node in self.plan.nodes:
+            if node.key != node.survivor and of_key[node.survivor]:
+                made = self._node(node, of_key[node.survivor][0], of_key, layout)
+                if layout.id:
+                    made[layout.id] = _made_id(made[layout.id], node.key)
+                out.append(numbers.counted(made))
+        if layout.id:
+            self.node_ids |= {str(record[layout.key]): record[layout.id] for record in out}
+        return out
+
+    def _node(
+        self, node: Node, base: Record, of_key: Mapping[str, Sequence[Record]], layout: Layout
+    ) -> Record:
+        made = {**base, layout.key: node.key, **dict.fromkeys(layout.copies, node.key)}
+        stating = [(key, record) for key in node.mentions for record in of_key[key]]
+        _join(made, [record for _, record in stating], layout)
+        if layout.units in base:
+            separator = layout.texts[layout.units]
+            units = [
+                unit
+                for key, record in stating
+                for unit in _parts(record.get(layout.units), separator)
+                if self.plan.nodes_at(key, unit)[0] == node.key
+            ]
+            made[layout.units] = _whole([units], separator, made.get(layout.units))
+        return _counted(made, layout)
+
+    # --- relations --------------------------------------------------------------------------------
+
+    def edges(
+        self, records: Sequence[Record], layout: Layout, stated: Iterable[Relation] | None = None
+    ) -> list[Record]:
+        """The relations between the nodes of the resolved graph.
+
+        `stated` are the relations as the source reads them, of which the text units are taken.
+        """
+        waiting = defaultdict[tuple[str, str], deque[Relation]](deque)
+        for relation in stated or ():
+            waiting[relation.head, relation.tail].append(relation)
+        groups: dict[tuple[str, ...], list[_Piece]] = {}
+        for at, record in enumerate(records):
+            for piece in self._pieces(at, record, layout, waiting):
+                ends = piece.ends if layout.is_directed else tuple(sorted(piece.ends))
+                kind = (repr(record.get(name)) for name in layout.kind)
+                groups.setdefault((*ends, *kind), []).append(piece)
+        numbers, used = _Numbers(records, layout), set[int]()
+        out: list[tuple[int, Record]] = []
+        for pieces in groups.values():
+            if all(piece.is_same for piece in pieces):
+                out += [(piece.at, records[piece.at]) for piece in pieces]
+                made_of = [(piece, records[piece.at]) for piece in pieces]
+            else:
+                # the id of a relation whose ends stay is the one to keep
+                first = next((piece for piece in pieces if piece.is_same), pieces[0])
+                made = self._edge(records, first, pieces, layout)
+                if first.at in used:
+                    if layout.id:
+                        made[layout.id] = _made_id(made[layout.id], *first.ends)
+                    made = numbers.counted(made)
+                used.add(first.at)
+                out.append((first.at, made))
+                made_of = [(piece, made) for piece in pieces]
+            for piece, record in made_of:
+                if layout.id:
+                    found = (piece.units, record[layout.id])
+                    self.edge_ids.setdefault(records[piece.at][layout.id], []).append(found)
+        return [record for _, record in sorted(out, key=lambda one: one[0])]
+
+    def _pieces(
+        self,
+        at: int,
+        record: Record,
+        layout: Layout,
+        waiting: dict[tuple[str, str], deque[Relation]],
+    ) -> list[_Piece]:
+        head, tail = (str(record[end]) for end in layout.ends)
+        stated = waiting[head, tail].popleft() if waiting.get((head, tail)) else None
+        if stated is not None:
+            units: Sequence[str] = stated.units
+        elif layout.units:
+            units = _parts(record.get(layout.units), layout.texts[layout.units])
+        else:  # such as a relation of an entity with a text unit, or with its type
+            units = [end for end in (head, tail) if end not in self.plan.of_key]
+        found: dict[tuple[str, str], list[str]] = {}
+        for unit in units or ("",):
+            of_head, of_tail = self.plan.nodes_at(head, unit), self.plan.nodes_at(tail, unit)
+            if layout.units or stated is not None:  # a unit says one thing of each end
+                of_head, of_tail = of_head[:1], of_tail[:1]
+            for ends in product(of_head, of_tail):
+                found.setdefault(ends, []).append(unit)
+        total = sum(map(len, found.values()))
+        same = len(found) == 1 and (head, tail) in found
+        return [
+            _Piece(at, ends, stating, len(stating) / total, same) for ends, stating in found.items()
+        ]
+
+    def _edge(
+        self, records: Sequence[Record], first: _Piece, pieces: Sequence[_Piece], layout: Layout
+    ) -> Record:
+        made = {**records[first.at], **dict(zip(layout.ends, first.ends, strict=True))}
+        stating = [records[piece.at] for piece in pieces]
+        _join(made, stating, layout)
+        if layout.units in made:
+            separator = layout.texts[layout.units]
+            units = [
+                [
+                    unit
+                    for unit in _parts(record.get(layout.units), separator)
+                    if unit in piece.units
+                ]
+                for piece, record in zip(pieces, stating, strict=True)
+            ]
+            made[layout.units] = _whole(units, separator, made.get(layout.units))
+        if made.get(layout.weight) is not None:
+            whole = sum(
+                float(record.get(layout.weight) or 0) * piece.share
+                for piece, record in zip(pieces, stating, strict=True)
+            )
+            made[layout.weight] = str(whole) if isinstance(made[layout.weight], str) else whole
+        return _counted(made, layout)
+
+    # --- what refers to them ----------------------------------------------------------------------
+
+    def edge_ids_of(self, old: str, unit: str | None) -> list[str]:
+        """The new ids of a relation, of the part that a unit states if there is one."""
+        parts = self.edge_ids.get(old, [((), old)])
+        of_unit = [new for units, new in parts if unit in units]
+        return of_unit or [new for _, new in parts]
+
+
+def _made_id(*parts: object) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, "\0".join(map(str, parts))))
+
+
+def _join(made: Record, stating: Sequence[Record], layout: Layout) -> None:
+    for name, separator in layout.texts.items():
+        if name in made and name != layout.units:
+            made[name] = _whole([record.get(name) for record in stating], separator, made[name])
+
+
+def _counted(made: Record, layout: Layout) -> Record:
+    for name, of in layout.counts.items():
+        if name in made:
+            made[name] = len(made[of])
+    return made
+
+
+def _parts(value: Any, separator: str) -> list[Any]:
+    """The parts of a text, or the items of a list."""
+    if isinstance(value, str):
+        return value.split(separator) if value else []
+    return list(value or ())
+
+
+def _whole(values: Iterable[Any], separator: str, like: Any) -> Any:
+    """The distinct parts of several values, in the form of one of them."""
+    parts = {repr(part): part for value in values for part in _parts(value, separator)}
+    is_list = not isinstance(like, str) and like is not None
+    if not parts:
+        return [] if is_list else like
+    texts = list(parts.values())
+    return texts if is_list or not isinstance(texts[0], str) else separator.join(texts)
+
+
+class _Numbers:
+    """Numbers for new records, after the largest one."""
+
+    def __init__(self, records: Sequence[Record], layout: Layout) -> None:
+        self._name = layout.number
+        used = (record.get(self._name) for record in records) if self._name else ()
+        self._last = max((number for number in used if isinstance(number, int)), default=-1)
+
+    def counted(self, record: Record) -> Record:
+        """The record with the next number, if its kind has numbers."""
+        self._last += 1
+        return {**record, self._name: self._last} if self._name in record else record

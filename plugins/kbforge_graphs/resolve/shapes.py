@@ -1,0 +1,549 @@
+"""The shapes of graphs: the files of a tool, read into records and written back.
+
+| shape | nodes and relations | what refers to them |
+|---|---|---|
+| GraphRAG | entities.parquet, relationships.parquet | text units, communities, claims |
+| LightRAG, nano-graphrag | a GraphML file | JSON stores by name, and vectors |
+| Cognee, as a folder | entities.jsonl, facts.jsonl | counts in manifest.json |
+| Graphiti, Cognee, as a file | lists in one JSON object | Graphiti's episodes |
+
+Every other file of a folder is copied. Texts that a model wrote about communities describe the old
+entities, and a note says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import shutil
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+from xml.etree import ElementTree
+
+import orjson
+
+from kbforge import registry
+from kbforge.errors import BadRecord, KBForgeError, UsageError, listed, option, quoted
+from kbforge.files.fragments import parse_json, stop
+from kbforge.files.io import read_small
+from kbforge_graphs.resolve.plan import Plan
+from kbforge_graphs.resolve.rewrite import Layout, Record, Rewriter
+from kbforge_graphs.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS
+from kbforge_graphs.sources.graphs import Record as Stated
+from kbforge_graphs.sources.graphs import Relation
+from kbforge_graphs.sources.lightrag import GRAPH, SEPARATOR
+from kbforge_graphs.sources.property_graph import (
+    COGX_ENTITIES,
+    COGX_FACTS,
+    flavor_of,
+    of_document,
+)
+
+_MOST_BYTES = 1 << 30  # of a JSON file
+_STALE = "what a model wrote about communities describes the graph before; let its tool write again"
+
+
+class Shape(ABC):
+    """A graph in the files of a tool.
+
+    Args:
+        path: its folder or file.
+
+    Raises:
+        KBForgeError: it cannot be read.
+        BadRecord: the first bad record.
+
+    """
+
+    name: ClassVar[str]
+    node: Layout
+    edge: Layout
+
+    def __init__(self, path: Path) -> None:
+        self.folder = path if path.is_dir() else path.parent
+        self.files = sorted(path.iterdir()) if path.is_dir() else [path]
+        self.notes: list[str] = []
+        self.stated: list[Stated] = self.records(path)
+        self.nodes: list[Record] = []
+        self.edges: list[Record] = []
+        self.read(path)
+
+    def records(self, path: Path) -> list[Stated]:
+        """What the source of the shape reads."""
+        return list(registry.create("sources", self.name).records(str(path), stop))
+
+    @abstractmethod
+    def read(self, path: Path) -> None:
+        """Read the records of nodes and relations."""
+
+    @abstractmethod
+    def write(self, out: Path, rewriter: Rewriter) -> None:
+        """Write the files that differ from the input's; nodes and edges are then what they hold."""
+
+    def new_key(self, key: str, number: int) -> str:
+        """A key for another node of a name: `VICTORIA (2)`."""
+        return f'{key[:-1]} ({number})"' if key.endswith('"') else f"{key} ({number})"
+
+    def name_of(self, key: str) -> str:
+        """The name of the entity of a key."""
+        return key
+
+    def write_all(self, out: Path, plan: Plan) -> Rewriter:
+        """Write the resolved graph into a folder."""
+        for file in self.files:
+            if file.is_dir():
+                shutil.copytree(file, out / file.name, symlinks=True)
+            else:
+                shutil.copyfile(file, out / file.name)
+        rewriter = Rewriter(plan)
+        self.write(out, rewriter)
+        return rewriter
+
+    def resolve(self, rewriter: Rewriter) -> None:
+        """Rewrite nodes and edges."""
+        stated = [record for record in self.stated if isinstance(record, Relation)]
+        self.nodes = rewriter.nodes(self.nodes, self.node)
+        self.edges = rewriter.edges(self.edges, self.edge, stated)
+
+
+class GraphRag(Shape):
+    """GraphRAG's output folder.
+
+    Titles stay unique: another VICTORIA is `VICTORIA (2)`, with an id of her own. Ids of text units
+    and communities are followed; so are titles of claims, by their text unit.
+    """
+
+    name = "graphrag"
+    _texts: ClassVar = {"description": "\n", "text_unit_ids": ""}
+    node = Layout(
+        *("title", ("", ""), "id", "human_readable_id", "text_unit_ids", "", _texts),
+        counts={"frequency": "text_unit_ids"},
+    )
+    edge = Layout(
+        *("", ("source", "target"), "id", "human_readable_id", "text_unit_ids", "weight", _texts)
+    )
+
+    def read(self, path: Path) -> None:
+        self.nodes, self.edges = self._rows(ENTITIES), self._rows(RELATIONSHIPS)
+
+    def _rows(self, name: str) -> list[Record]:
+        import pyarrow.parquet as pq
+
+        rows: list[Record] = pq.read_table(self.folder / name).to_pylist()
+        return rows
+
+    def write(self, out: Path, rewriter: Rewriter) -> None:
+        key_of = {row.get("id"): row["title"] for row in self.nodes}
+        before = _degrees(self.edges)
+        self.resolve(rewriter)
+        self._write_degrees(before)
+        self._save(out, ENTITIES, self.nodes)
+        self._save(out, RELATIONSHIPS, self.edges)
+
+        def nodes(ids: Sequence[str], unit: str) -> list[str]:
+            found: list[str] = []
+            for old in ids:
+                keys = rewriter.plan.nodes_at(key_of[old], unit) if old in key_of else ()
+                found += [rewriter.node_ids[key] for key in keys] if keys else [old]
+            return list(dict.fromkeys(found))
+
+        def edges(ids: Sequence[str], unit: str) -> list[str]:
+            return list(dict.fromkeys(n for old in ids for n in rewriter.edge_ids_of(old, unit)))
+
+        def title(key: str, unit: str) -> str:
+            return rewriter.plan.nodes_at(key, unit)[0]
+
+        ids = {"entity_ids": nodes, "relationship_ids": edges}
+        self._refer(out, TEXT_UNITS, "id", ids)
+        self._refer(out, "communities.parquet", "", ids)
+        self._refer(out, "covariates.parquet", "text_unit_id", dict.fromkeys(_CLAIMS, title))
+        if (self.folder / "community_reports.parquet").exists():
+            self.notes.append(_STALE)
+
+    def _refer(
+        self, out: Path, name: str, unit: str, follow: Mapping[str, Callable[[Any, Any], Any]]
+    ) -> None:
+        """Write a table whose columns refer to nodes or relations, if there is one."""
+        if (self.folder / name).is_file():
+            rows = self._rows(name)
+            for row in rows:
+                for column, new in follow.items():
+                    if row.get(column):
+                        row[column] = new(row[column], row.get(unit) or "")
+            self._save(out, name, rows)
+
+    def _write_degrees(self, before: Counter[str]) -> None:
+        after = _degrees(self.edges)
+        if self.nodes and "degree" in self.nodes[0]:
+            self.nodes = [
+                row if before[row["title"]] == after[row["title"]]
+                else {**row, "degree": after[row["title"]]}
+                for row in self.nodes
+            ]  # fmt: skip
+        if self.edges and "combined_degree" in self.edges[0]:
+            changed = {key for key in before | after if before[key] != after[key]}
+            self.edges = [
+                {**row, "combined_degree": after[row["source"]] + after[row["target"]]}
+                if {row["source"], row["target"]} & changed
+                else row
+                for row in self.edges
+            ]
+
+    def _save(self, out: Path, name: str, rows: Sequence[Record]) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        schema = pq.read_schema(self.folder / name)
+        pq.write_table(pa.Table.from_pylist(list(rows), schema), out / name)
+
+
+_CLAIMS = ("subject_id", "object_id")
+
+
+def _degrees(edges: Iterable[Record]) -> Counter[str]:
+    """How many others each title is connected with, as GraphRAG counts: itself, too."""
+    pairs = {(row["source"], row["target"]) for row in edges}
+    return Counter(one for one, _ in {*pairs, *((b, a) for a, b in pairs)})
+
+
+class LightRag(Shape):
+    """The storage folder of LightRAG or nano-graphrag, or its GraphML file.
+
+    Names are keys, and edges have no direction. The stores of LightRAG name entities as keys, in
+    lists, and in pairs; its vectors (`vdb_*.json`) are rows of a matrix in the order of the data. A
+    node that parts from another has a copy of its vector.
+    """
+
+    name = "lightrag"
+    _texts: ClassVar = {
+        **dict.fromkeys(("description", "source_id", "file_path"), SEPARATOR),
+        "keywords": ",",
+        "chunk_ids": "",
+    }
+    node = Layout("id", units="source_id", texts=_texts, copies=("entity_id",))
+    edge = Layout("", ("source", "target"), units="source_id", weight="weight", texts=_texts)
+
+    def read(self, path: Path) -> None:
+        file = path / GRAPH if path.is_dir() else path
+        self._file = file
+        # the source has read it: it is GraphML without a document type
+        self._tree = ElementTree.parse(file)
+        root = self._tree.getroot()
+        self._space = root.tag.rpartition("}")[0] + "}" if root.tag[:1] == "{" else ""
+        self._names = {
+            key.get("id", ""): key.get("attr.name", "") for key in root.iter(f"{self._space}key")
+        }
+        self._elements: dict[int, ElementTree.Element] = {}
+        for kind, records in (("node", self.nodes), ("edge", self.edges)):
+            for element in root.iter(self._space + kind):
+                data = {
+                    self._names.get(one.get("key", ""), one.get("key", "")): one.text or ""
+                    for one in element.iter(f"{self._space}data")
+                }
+                records.append({**data, **element.attrib})
+                self._elements[id(records[-1])] = element
+        self._kept = [*self.nodes, *self.edges]  # their ids stay theirs
+
+    def name_of(self, key: str) -> str:
+        return key.strip('"') or key
+
+    def write(self, out: Path, rewriter: Rewriter) -> None:
+        old = {"node": {row["id"] for row in self.nodes}, "edge": _pairs(self.edges, self.edge)}
+        self.resolve(rewriter)
+        graph = self._tree.getroot().find(f"{self._space}graph")
+        assert graph is not None
+        for element in [one for one in graph if one.tag.rpartition("}")[2] in ("node", "edge")]:
+            graph.remove(element)
+        graph.extend(self._element("node", row, "id") for row in self.nodes)
+        graph.extend(self._element("edge", row, "source", "target") for row in self.edges)
+        ElementTree.register_namespace("", self._space.strip("{}"))
+        self._tree.write(out / self._file.name, "utf-8", xml_declaration=True)
+        for file in self.files:
+            if file.suffix == ".json" and file.name.startswith(("kv_store_", "vdb_")):
+                self._store(file, out, rewriter, old)
+
+    def _element(self, kind: str, row: Record, *attributes: str) -> ElementTree.Element:
+        """The element of a record; a new one has the data of the old one's keys."""
+        if id(row) in self._elements:
+            return self._elements[id(row)]
+        first = {name: row[name] for name in row if name in attributes}
+        element = ElementTree.Element(self._space + kind, {a: first[a] for a in attributes})
+        of_kind = {
+            key.get("attr.name"): key.get("id", "")
+            for key in self._tree.getroot().iter(f"{self._space}key")
+            if key.get("for") in (kind, "all", None)
+        }
+        for name, value in row.items():
+            if name in of_kind:
+                data = ElementTree.SubElement(element, f"{self._space}data", key=of_kind[name])
+                data.text = value
+        element.tail = "\n"
+        return element
+
+    def _store(
+        self, file: Path, out: Path, rewriter: Rewriter, old: Mapping[str, set[Any]]
+    ) -> None:
+        """Write a JSON store, if it names entities."""
+        value = _json(file)
+        if file.name == "kv_store_entity_chunks.json":
+            rows = [{"_key": key, **entry} for key, entry in value.items()]
+            layout = Layout(
+                *("_key", ("", ""), "", "", "chunk_ids", "", self._texts),
+                counts=_COUNT, copies=("_id",),
+            )  # fmt: skip
+            value = {row.pop("_key"): row for row in map(dict, rewriter.nodes(rows, layout))}
+        elif file.name == "kv_store_relation_chunks.json":
+            value = self._relation_chunks(value, rewriter)
+        elif file.name.startswith("vdb_"):
+            self._vectors(value, rewriter, old)
+        elif file.name in _NAMING:
+            for entry in value.values():
+                self._follow(entry, rewriter)
+            if file.name.endswith("reports.json"):
+                self.notes.append(_STALE)
+        else:
+            return
+        (out / file.name).write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+    def _relation_chunks(self, value: Record, rewriter: Rewriter) -> Record:
+        rows = []
+        for key, entry in value.items():
+            head, _, tail = key.partition(SEPARATOR)
+            rows.append({"_head": head, "_tail": tail, **entry})
+        layout = Layout(
+            *("", ("_head", "_tail"), "", "", "chunk_ids", "", self._texts), counts=_COUNT
+        )
+        out: Record = {}
+        for row in map(dict, rewriter.edges(rows, layout)):
+            key = SEPARATOR.join(sorted((row.pop("_head"), row.pop("_tail"))))
+            out[key] = {**row, "_id": key} if "_id" in row else row
+        return out
+
+    def _vectors(self, value: Record, rewriter: Rewriter, old: Mapping[str, set[Any]]) -> None:
+        """The rows of entities or relations in a file of NanoVectorDB."""
+        rows = [{**row, "_row": at} for at, row in enumerate(value.get("data", ()))]
+        if all("entity_name" in row for row in rows):
+            layout = Layout("entity_name", units="source_id", texts=self._texts)
+            rows = rewriter.nodes(rows, layout)
+            new = [(row, "ent-", row["entity_name"]) for row in rows]
+            fresh = [one for one in new if one[2] not in old["node"]]
+        elif all({"src_id", "tgt_id"} <= row.keys() for row in rows):
+            layout = Layout("", ("src_id", "tgt_id"), units="source_id", texts=self._texts)
+            rows = rewriter.edges(rows, layout)
+            made = [(row, "rel-", row["src_id"] + row["tgt_id"]) for row in rows]
+            fresh = [
+                one for one in made
+                if frozenset((one[0]["src_id"], one[0]["tgt_id"])) not in old["edge"]
+            ]  # fmt: skip
+        else:
+            return
+        for row, kind, text in fresh:
+            digest = hashlib.md5(text.encode(errors="surrogatepass"), usedforsecurity=False)
+            row["__id__"] = kind + digest.hexdigest()
+        picked = [row.pop("_row") for row in rows]
+        if value.get("matrix") and len(picked):
+            value["matrix"] = _picked(value["matrix"], picked, len(value["data"]))
+        value["data"] = rows
+
+    def _follow(self, entry: Any, rewriter: Rewriter) -> None:
+        """Follow names in lists, and pairs of names; those of parted nodes become all of them."""
+        edges = _pairs(self.edges, self.edge)
+        of = rewriter.plan.nodes_at
+        for name in _NAMES:
+            if isinstance(entry.get(name), list):
+                entry[name] = list(dict.fromkeys(new for key in entry[name] for new in of(key)))
+        for name in _PAIRS:
+            if isinstance(entry.get(name), list):
+                pairs = [
+                    (head, tail)
+                    for old in entry[name]
+                    for head in of(old[0])
+                    for tail in of(old[1])
+                    if [head, tail] == list(old) or frozenset((head, tail)) in edges
+                ]
+                entry[name] = [list(pair) for pair in dict.fromkeys(pairs)]
+        counted = next((name for name in (*_NAMES, *_PAIRS) if name in entry), None)
+        if "count" in entry and counted:
+            entry["count"] = len(entry[counted])
+
+
+_COUNT = {"count": "chunk_ids"}
+_NAMES, _PAIRS = ("entity_names", "nodes"), ("relation_pairs", "edges")
+_NAMING = frozenset(
+    {
+        "kv_store_full_entities.json",
+        "kv_store_full_relations.json",
+        "kv_store_community_reports.json",
+    }
+)
+
+
+def _pairs(edges: Iterable[Record], layout: Layout) -> set[frozenset[str]]:
+    head, tail = layout.ends
+    return {frozenset((row[head], row[tail])) for row in edges}
+
+
+def _picked(matrix: str, rows: Sequence[int], count: int) -> str:
+    """Some rows of a matrix in base64."""
+    content = base64.b64decode(matrix)
+    size = len(content) // count
+    return base64.b64encode(b"".join(content[at * size : (at + 1) * size] for at in rows)).decode()
+
+
+class CogneeFolder(Shape):
+    """A folder of Cognee's exchange format (COGX)."""
+
+    name = "property-graph"
+    node = Layout("external_id", texts={"description": "\n", "aliases": ""})
+    edge = Layout(
+        *("", ("subject_ref", "object_ref"), "external_id", "", "", ""),
+        texts={"fact_text": "\n", "provenance": ""},
+        kind=("predicate", "valid_at", "invalid_at"),
+        is_directed=True,
+    )
+
+    def read(self, path: Path) -> None:
+        self.nodes, self.edges = (_lines(path / name) for name in (COGX_ENTITIES, COGX_FACTS))
+        self._names = {
+            str(row["external_id"]): row.get("name") or row["external_id"] for row in self.nodes
+        }
+
+    def new_key(self, key: str, number: int) -> str:
+        return _new_id(key, number)
+
+    def name_of(self, key: str) -> str:
+        return str(self._names.get(key, key))
+
+    def write(self, out: Path, rewriter: Rewriter) -> None:
+        self.resolve(rewriter)
+        for name, rows in ((COGX_ENTITIES, self.nodes), (COGX_FACTS, self.edges)):
+            (out / name).write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        manifest = out / "manifest.json"
+        if manifest.is_file():
+            value = _json(manifest)
+            counts = {"entity": len(self.nodes), "fact": len(self.edges)}
+            value["counts"] = {**(value.get("counts") or {}), **counts}
+            manifest.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+
+class Document(Shape):
+    """One JSON object of Graphiti or Cognee.
+
+    An edge of Graphiti is a statement: only those that state the same fact for the same time become
+    one. Edges of Cognee are one if their relationship is.
+    """
+
+    name = "property-graph"
+    _ENDS: ClassVar = {
+        "graphiti": ("source_node_uuid", "target_node_uuid"),
+        "cognee": ("source_node_id", "target_node_id"),
+        "cognee-export": ("source", "target"),
+    }
+
+    def records(self, path: Path) -> list[Stated]:
+        file = next(one for one in self.files if one.suffix == ".json")
+        self._file, self._value = file, _json(file)
+        self._flavor = flavor_of(self._value, str(file))
+        if self._flavor not in self._ENDS:
+            raise KBForgeError(
+                f"{quoted(str(file), 400)}: expected a graph of Graphiti or Cognee, got one of "
+                f"{self._flavor}, which kbforge load reads"
+            )
+        unit = f"{file.name.partition('.')[0] or 'graph'}-1"
+        return list(of_document(self._flavor, self._value, str(file), unit))
+
+    def read(self, path: Path) -> None:
+        self.nodes, self.edges = self._value["nodes"], self._value.get("edges") or []
+        graphiti, key = self._flavor == "graphiti", "uuid" if self._flavor == "graphiti" else "id"
+        statement = ("name", "fact", "valid_at", "invalid_at", "expired_at")
+        texts = {"summary": "\n", "labels": "", "episodes": ""} if graphiti else _COGNEE_TEXTS
+        self.node = Layout(key, texts=texts)
+        self.edge = Layout(
+            *("", self._ENDS[self._flavor], "uuid" if graphiti else ""),
+            units="episodes" if graphiti else "",
+            texts=texts,
+            kind=statement if graphiti else ("relationship_name", "valid_at", "invalid_at"),
+            is_directed=True,
+        )
+        self._names = {str(row[key]): row.get("name") or row[key] for row in self.nodes}
+
+    def new_key(self, key: str, number: int) -> str:
+        return _new_id(key, number)
+
+    def name_of(self, key: str) -> str:
+        return str(self._names.get(key, key))
+
+    def write(self, out: Path, rewriter: Rewriter) -> None:
+        self.resolve(rewriter)
+        value = {**self._value, "nodes": self.nodes, "edges": self.edges}
+        for name in ("episodic_edges", "community_edges"):
+            if isinstance(value.get(name), list):
+                layout = self.edge._replace(units="", texts={}, kind=("name",))
+                value[name] = rewriter.edges(value[name], layout)
+        for episode in value.get("episodes") or ():
+            if episode.get("entity_edges"):
+                ids = (
+                    rewriter.edge_ids_of(one, episode["uuid"]) for one in episode["entity_edges"]
+                )
+                episode["entity_edges"] = list(dict.fromkeys(one for new in ids for one in new))
+        (out / self._file.name).write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+
+_COGNEE_TEXTS = {"description": "\n", "edge_text": "\n"}
+
+
+def _new_id(key: str, number: int) -> str:
+    import uuid
+
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key}\0{number}"))
+
+
+def _json(file: Path) -> Any:
+    value = parse_json(read_small(str(file), "a JSON file of a graph", _MOST_BYTES), str(file))
+    if not isinstance(value, dict):
+        raise BadRecord(str(file), "a JSON object", type(value).__name__)
+    return value
+
+
+def _lines(file: Path) -> list[Record]:
+    content = read_small(str(file), "a file of Cognee", _MOST_BYTES)
+    lines = enumerate(content.splitlines(), 1)
+    return [parse_json(line, f"{file}:{number}") for number, line in lines if line.strip()]
+
+
+def shape_of(path: str, source: str | None) -> Shape:
+    """The graph in a folder or a file, in the shape that its files show.
+
+    Raises:
+        UsageError: files of several shapes and no source, or a source whose files are not there.
+
+    """
+    place = Path(path)
+    if not place.exists():
+        raise KBForgeError(f"{quoted(path, 400)}: expected a folder with a graph, got nothing")
+    names = {file.name for file in place.iterdir()} if place.is_dir() else {place.name}
+    documents = [name for name in names if name.endswith(".json")]
+    found: dict[str, type[Shape]] = {}
+    if ENTITIES in names:
+        found["graphrag"] = GraphRag
+    if GRAPH in names or (place.is_file() and path.endswith(".graphml")):
+        found["lightrag"] = LightRag
+    if COGX_FACTS in names:
+        found["property-graph"] = CogneeFolder
+    elif len(documents) == 1 and (source or not found):
+        found["property-graph"] = Document
+    if source in found or (source is None and len(found) == 1):
+        return found[source or next(iter(found))](place)
+    if len(found) > 1 and source is None:
+        raise UsageError(
+            f"{quoted(path, 400)} has files of {' and '.join(found)}; name one with "
+            f"{option('source')}"
+        )
+    raise UsageError(
+        f"{quoted(path, 400)}: expected {ENTITIES} (GraphRAG), {GRAPH} (LightRAG, nano-graphrag), "
+        f"{COGX_FACTS} (Cognee) or one file of JSON (Graphiti, Cognee), got "
+        f"{listed(sorted(names), 3, 40) or 'an empty folder'}"
+    )
