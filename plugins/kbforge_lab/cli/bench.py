@@ -111,12 +111,10 @@ def bench(
 ) -> None:
     """Compare clusterers on a suite: methods, settings and orders of the data, with a report.
 
-    It writes FOLDER/results.jsonl (one row per run), FOLDER/trace.jsonl (the course of each run),
-    figures, and FOLDER/report.md with the table. The suite accuracy compares, on all labelled sets,
-    what users get from a file alone; it draws nothing, and FOLDER/table.csv has the figures of its
-    report. The suite supervised compares methods that learn from labelled entities; each of its
-    runs is a chain. After an interruption the same command continues, and does not repeat finished
-    runs. If a run fails, the others continue, and the exit code is 1.
+    It writes results.jsonl (one row per run), trace.jsonl (the course of each run), figures, and
+    report.md. The suite accuracy compares what users get from a file alone, and writes table.csv
+    instead of figures. After an interruption the same command continues. If a run fails, the others
+    continue, and the exit code is 1.
 
     kbforge lab bench scale FILE measures growing parts of a file and plans for larger ones.
 

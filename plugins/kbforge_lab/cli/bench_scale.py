@@ -62,13 +62,11 @@ def scale(
 ) -> None:
     """Measure growing parts of a file, and plan for 10 million to 1,000 million fragments.
 
-    Each part is clustered from file to knowledge base in its own process, the smallest first. Time
-    and memory are fitted against the number of fragments. For larger files the plan gives time and
-    memory, with intervals, and lists its assumptions. The knowledge bases are not kept.
+    Each part is clustered from file to knowledge base in its own process. Time and memory are
+    fitted against the number of fragments. For larger files the plan gives both, with intervals,
+    and lists its assumptions.
 
     Examples:
-
-        kbforge lab bench scale fragments.jsonl
 
         kbforge lab bench scale fragments.jsonl --sizes 10000,30000,100000,300000 --draw random
 

@@ -58,9 +58,8 @@ def plot(
 ) -> None:
     """Draw points in the colours of their entities.
 
-    --kb draws the grouping that a knowledge base keeps. Without it the fragments are clustered with
-    the options of kbforge cluster; only then can --top draw the competing groupings, and --animate
-    the steps.
+    --kb draws the grouping that a knowledge base keeps. Without it the fragments are clustered;
+    only then can --top draw the competing groupings, and --animate the steps.
 
     Examples:
 

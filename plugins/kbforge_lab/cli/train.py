@@ -44,9 +44,9 @@ def train_default(
     """Train and test the shipped pair model and confidence maps.
 
     Each is trained on many files that are resampled from families of labelled data: once on all
-    families, and once without each family, which then tests it. The output folder keeps what was
-    run, so an interrupted run can continue. OUTPUT/without/FAMILY holds the models that have not
-    seen a family; kbforge cluster --set defaults takes such a folder.
+    families, and once without each family, which then tests it. An interrupted run can continue.
+    OUTPUT/without/FAMILY holds the models that have not seen a family; kbforge cluster --set
+    defaults takes such a folder.
 
     Examples:
 
@@ -109,12 +109,10 @@ def train_diffusion(
     """Train a diffusion model of clusters of points, on simulated circles.
 
     The model is a likelihood for clusters whose shape no simple formula describes. The recipe says
-    how circles are simulated. While it trains, a checkpoint is kept in a folder beside the model:
-    if the run is interrupted or killed, the same command continues from the last checkpoint.
+    how circles are simulated. After an interruption the same command continues from the last
+    checkpoint, which is kept beside the model.
 
     Examples:
-
-        kbforge lab train-diffusion -o model/
 
         kbforge lab train-diffusion --recipe circles -o model/
 
@@ -203,25 +201,18 @@ def train_supervised(
 ) -> None:
     """Learn from labelled entities which differences matter, and write a model for scdp.
 
-    It hides labelled entities in turn, groups them beside the others, and chooses what groups them
-    best: the number of dimensions of each feature, the paper's model, its rate of separation, and
-    how much a fragment counts (the power of its likelihood). New fragments are grouped beside the
-    labelled ones, so the model folder keeps the compared parts of those as readable text. The table
-    says how well each clusterer does on hidden entities: scdp, linkage, and agglomerative, which
-    stands for all that take any likelihood. Hidden entities are few, and from this file:
-    docs/supervised.md says when examples pay.
+    It hides labelled entities in turn, and chooses what groups them best beside the others: the
+    number of dimensions of each feature, the paper's model, its rate of separation, and the power
+    of its likelihood. The model folder keeps the compared parts of labelled fragments as readable
+    text. The table says how well scdp, linkage and agglomerative, which stands for all that take
+    any likelihood, group hidden entities. docs/supervised.md says when examples pay.
 
     Examples:
-
-        kbforge lab train-supervised labelled.jsonl -o model/
 
         kbforge lab train-supervised labelled.jsonl --feature name=last-word,initials --feature
         born=years -o model/
 
         kbforge cluster new.jsonl --likelihood model/ --set clusterer=scdp -o kb.jsonl
-
-        kbforge cluster new.jsonl --likelihood model/ --set clusterer=scdp --set clusterer.model=3
-        --set clusterer.sweeps=200 --seed 1 -o kb.jsonl
     """
     from itertools import chain
 
