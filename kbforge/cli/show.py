@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kbforge.contracts import Entity, Explanation, ModelSpec
     from kbforge.jobs.explain import Explainer, Reason
+    from kbforge.kb.paths import Path
     from kbforge.kb.similarity import SimilarFragment
 
 
@@ -25,6 +26,12 @@ show_app = typer.Typer(add_completion=False)
 
 _OF_ENTITIES = ("entity_id", "fragment_id", "top", "ambiguous", "fragments")
 _OF_PAIRS = ("first", "second", "tree", "linkage", "confidence_map")
+_UNUSED = {
+    "": _OF_PAIRS,
+    "--similarity": _OF_ENTITIES,
+    "--path": (*_OF_ENTITIES[:-1], *_OF_PAIRS[2:]),
+    "--predicates": (*_OF_ENTITIES, *_OF_PAIRS),
+}
 
 
 @show_app.command()
@@ -33,13 +40,17 @@ def show(
     kb: options.KnowledgeBase,
     first: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="With --similarity: id of a fragment."),
+        typer.Argument(
+            metavar="ID",
+            help="With --similarity: id of a fragment; with --path: id, fragment or name of an "
+            "entity.",
+        ),
     ] = None,
     second: Annotated[
         str | None,
         typer.Argument(
             metavar="ID",
-            help="Id of another; without it, every fragment that may be the same entity.",
+            help="Another; without it, --similarity lists all that may be the same entity.",
         ),
     ] = None,
     entity_id: Annotated[
@@ -57,6 +68,13 @@ def show(
     ] = None,
     similarity: Annotated[
         bool, option("--similarity", "Show how probable it is that fragments are the same.")
+    ] = False,
+    path: Annotated[
+        bool, option("--path", "Show how two entities are connected, and who states each step.")
+    ] = False,
+    predicates: Annotated[
+        bool,
+        option("--predicates", "List attributes that connect the same entities as another."),
     ] = False,
     tree: Annotated[
         str | None,
@@ -90,6 +108,10 @@ def show(
     kept all groupings (--set alternatives=all). Otherwise it is a range, because groupings that
     were not kept may add to it.
 
+    --path shows the shortest paths along the values that name entities, the most probable first.
+    --predicates lists attributes that connect almost the same pairs of entities as another one, in
+    the form of a policy: with --policy, kbforge export joins those whose lines you keep.
+
     Examples:
 
         kbforge show kb.jsonl --fragments fragments.jsonl
@@ -101,22 +123,111 @@ def show(
         kbforge show kb.jsonl --similarity row-17 row-20
 
         kbforge show kb.jsonl --similarity row-17 --tree row-17.svg
+
+        kbforge show kb.jsonl --path "Ada Lovelace" row-20
     """
-    unused = _OF_ENTITIES if similarity else _OF_PAIRS
-    if (named := options.first_given(context, unused)) is not None:
-        raise UsageError(
-            f"{named} and --similarity cannot be combined"
-            if similarity
-            else "ids of fragments require --similarity; --id and --fragment show an entity"
-            if named in ("FIRST", "SECOND")
-            else f"{named} requires --similarity"
-        )
-    if not similarity:
+    modes = {"--similarity": similarity, "--path": path, "--predicates": predicates}
+    _require_used(context, [mode for mode, given in modes.items() if given])
+    if path:
+        if first is None or second is None:
+            raise UsageError("--path: expected two entities, by id, fragment or name")
+        _show_path(kb, first, second, fragments, as_json)
+    elif predicates:
+        _show_predicates(kb, as_json)
+    elif not similarity:
         _show_entities(kb, entity_id, fragment_id, top, ambiguous, fragments, as_json)
     elif first is None:
         raise UsageError("--similarity: expected the id of a fragment, or of two")
     else:
         _show_similar(kb, first, second, confidence_map, tree, linkage, as_json)
+
+
+def _require_used(context: typer.Context, modes: list[str]) -> None:
+    """Refuse what the mode that is given does not use."""
+    if len(modes) > 1:
+        raise UsageError(f"{modes[0]} and {modes[1]} cannot be combined")
+    mode = modes[0] if modes else ""
+    if (named := options.first_given(context, _UNUSED[mode])) is None:
+        return
+    raise UsageError(
+        f"{named} and {mode} cannot be combined"
+        if mode
+        else "two ids require --similarity or --path; --id and --fragment show an entity"
+        if named in ("FIRST", "SECOND")
+        else f"{named} requires --similarity"
+    )
+
+
+def _show_path(kb: str, one: str, other: str, fragments: str | None, as_json: bool) -> None:
+    from kbforge.files.fragments import read_fragments
+    from kbforge.jobs.views import entities_of
+    from kbforge.kb.edges import edge_table
+    from kbforge.kb.paths import LONGEST, shortest_paths
+    from kbforge.kb.read import sources_of
+    from kbforge.kb.show import called
+
+    if kb == fragments == "-":
+        raise UsageError("only one of KB and --fragments can be standard input")
+    with edge_table(entities_of(kb), (one, other)) as table:
+        ends = table.called(one), table.called(other)
+        if ends[0] == ends[1]:
+            raise UsageError(f'"{quoted(one)}" and "{quoted(other)}" are the same entity')
+        found = shortest_paths(table, *ends)
+        met = dict.fromkeys([*ends, *(entity for path in found for entity in path.entities)])
+        names = {entity: table.name_of(entity) or "" for entity in met}
+    stating = (f for path in found for step in path.steps for edge in step for f in edge.fragments)
+    sources = {} if fragments is None else sources_of(stating, read_fragments(fragments))
+    if as_json:
+        paths = [path.to_json() for path in found]
+        console.print_json(
+            {"from": ends[0], "to": ends[1], "paths": paths, "names": names, "sources": sources}
+        )
+    elif found:
+        _print_paths(found, names, sources)
+    else:
+        start, goal = (called(entity, names) for entity in ends)
+        console.note(f"no path of at most {LONGEST} steps connects {start} with {goal}")
+
+
+def _print_paths(paths: list[Path], names: dict[str, str], sources: dict[str, str]) -> None:
+    """Print the entities of each path, and between them what one (↓) or the other (↑) states."""
+    from kbforge.kb.show import called, stated_by
+
+    for path in paths:
+        steps = counted(len(path.steps), "step")
+        lines = [f"{steps}, probability {percent(path.probability)}"]
+        for entity, step in zip(path.entities, (*path.steps, ()), strict=True):
+            lines.append(f"  {called(entity, names)}")
+            for edge in step:
+                arrow, stating = (
+                    "↓" if edge.head == entity else "↑",
+                    stated_by(edge.fragments, sources),
+                )
+                sure = percent(edge.probability)
+                lines.append(f"    {arrow} {quoted(edge.relation)}, {sure}, stated by {stating}")
+        console.stdout().print("\n".join((*lines, "")), markup=False, soft_wrap=True)
+
+
+def _show_predicates(kb: str, as_json: bool) -> None:
+    import orjson
+
+    from kbforge.jobs.views import entities_of
+    from kbforge.kb.edges import edge_table
+
+    with edge_table(entities_of(kb)) as table:
+        found = table.same_relations()
+    if as_json:
+        console.print_json({"same_relations": [one._asdict() for one in found]})
+    elif found:
+        lines = [
+            f"{orjson.dumps(name).decode()} = {orjson.dumps(into).decode()}"
+            f"  # {both:,} pairs have both, {own:,} the first, {other:,} the second"
+            for name, into, both, own, other in found
+        ]
+        lines = ['default = "all"', "[relations]", *lines]
+        console.stdout().print("\n".join(lines), markup=False, soft_wrap=True)
+    else:
+        console.note("no two attributes connect the same pairs of entities")
 
 
 def _show_entities(
@@ -145,15 +256,19 @@ def _show_entities(
         chosen = [choosing.with_fragment(fragment_id)]
     else:
         chosen = choosing.top(top, ambiguous)
-    sources = {} if fragments is None else sources_of(chosen, read_fragments(fragments))
+    wanted = (fragment for entity in chosen for fragment in entity.fragments)
+    sources = {} if fragments is None else sources_of(wanted, read_fragments(fragments))
+    mentions = choosing.mentions(chosen)
     if as_json:
         made = choosing.made
         run = {} if made is None else {"made": made.to_json()}
         shown = [replace(entity, made=None).to_json() for entity in chosen]
-        console.print_json({**run, "entities": shown, "sources": sources})
+        stated = {id: by for id, by in mentions.stated.items() if by}
+        more = {"stated_as": stated} if stated else {}
+        console.print_json({**run, "entities": shown, "sources": sources, **more})
     elif chosen:
         names = choosing.names_of(outsiders(chosen))
-        print_entities(chosen, sources, console.stdout(), names)
+        print_entities(chosen, sources, console.stdout(), names, mentions)
     else:
         console.note("the knowledge base is empty")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from kbforge.contracts import Entity, Provenance, View
 from kbforge.errors import NotFoundError, UsageError, option, quoted
 from kbforge.files.kinds import kind_of
 from kbforge.kb import read
+from kbforge.kb.edges import Mentions, mentions_of
 from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
@@ -82,12 +83,18 @@ class EntitySelector:
     def __init__(self, kb: str) -> None:
         self._kb, self._kept = kb, list(read.read_entities(kb)) if kb == "-" else None
         self._store: Store | None = None
+        self._refers: bool | None = None  # whether values name entities; None if that is unknown
         if is_store(kb):
             self._store = _opened(kb)
             self._view = store_view(self._store)
 
-    def _entities(self) -> Iterable[Entity]:
-        return read.read_entities(self._kb) if self._kept is None else self._kept
+    def _entities(self) -> Iterator[Entity]:
+        for entity in read.read_entities(self._kb) if self._kept is None else self._kept:
+            self._refers = self._refers or any(
+                value.meanings for values in entity.properties.values() for value in values
+            )
+            yield entity
+        self._refers = self._refers or False
 
     @property
     def made(self) -> Provenance | None:
@@ -118,6 +125,12 @@ class EntitySelector:
                 return found
             entities = self._view.entities
         return (read.least_sure if least_sure else read.largest)(entities(), count)
+
+    def mentions(self, chosen: Sequence[Entity]) -> Mentions:
+        """The links of some entities with others; a store keeps none."""
+        if self._store is not None or self._refers is False:
+            return Mentions()
+        return mentions_of(chosen, self._entities())
 
     def names_of(self, fragments: Collection[str]) -> dict[str, str]:
         """For each fragment the name of its entity."""

@@ -15,8 +15,10 @@ and edges in a temporary file, so memory does not grow with them, and answers fr
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import orjson
 from msgspec import Struct
@@ -25,9 +27,11 @@ from kbforge.contracts import Entity, Value
 from kbforge.errors import KBForgeError, NotFoundError, UsageError, counted, listed, quoted
 
 _MOST_NAMESAKES = 5  # that an error lists
+# two relations are likely the same if so many pairs have both, and such a share of either's
+_LEAST_PAIRS, _LEAST_SHARE = 5, 0.9
 _TABLES = """
 PRAGMA journal_mode=OFF;
-CREATE TABLE entity (id TEXT PRIMARY KEY, name TEXT, type TEXT, fragments INTEGER) WITHOUT ROWID;
+CREATE TABLE entity (id TEXT PRIMARY KEY, name TEXT, fragments INTEGER) WITHOUT ROWID;
 CREATE TABLE edge (number INTEGER PRIMARY KEY, head TEXT, relation TEXT, tail TEXT,
     probability REAL, stated TEXT);
 """
@@ -67,13 +71,53 @@ def edges_of(entity: Entity) -> list[Edge]:
     ]
 
 
+class SameRelation(NamedTuple):
+    """A relation that connects nearly the same pairs of entities as another one with more pairs;
+    whether they mean the same is for people to say."""
+
+    relation: str
+    into: str  # the other one
+    both: int  # pairs that both connect
+    pairs: int  # that the first one connects
+    of_into: int  # that the other one connects
+
+
+class Mentions(NamedTuple):
+    """What links some entities to others: names of those that their values name, and in how many
+    entities each of them is named, by attribute."""
+
+    names: Mapping[str, str] = {}
+    stated: Mapping[str, Counter[str]] = {}
+
+
+def mentions_of(chosen: Sequence[Entity], entities: Iterable[Entity]) -> Mentions:
+    """The links of some entities, in one pass over all."""
+    values = (value for one in chosen for held in one.properties.values() for value in held)
+    wanted = {meaning.entity for value in values for meaning in value.meanings}
+    found = Mentions({}, {entity.id: Counter() for entity in chosen})
+    names = dict[str, str]()
+    for entity in entities:
+        if entity.id in wanted:
+            names[entity.id] = entity.name
+        for edge in edges_of(entity):
+            if edge.tail in found.stated:
+                found.stated[edge.tail][edge.relation] += 1
+    return found._replace(names=names)
+
+
 @contextmanager
-def edge_table() -> Iterator[EdgeTable]:
-    """An empty table, which vanishes at the end; a KBForgeError if the disk is full."""
+def edge_table(
+    entities: Iterable[Entity] | None = None, noticed: Collection[str] = ()
+) -> Iterator[EdgeTable]:
+    """A table of these entities, or one to be filled by `EdgeTable.through`; it vanishes at the
+    end. A KBForgeError if the disk is full."""
     store = sqlite3.connect("")
     try:
         store.executescript(_TABLES)
-        yield EdgeTable(store)
+        table = EdgeTable(store)
+        if entities is not None:
+            deque(table.through(entities, noticed), maxlen=0)
+        yield table
     except sqlite3.OperationalError as error:
         raise KBForgeError(f"the temporary file of relations: {error}") from error
     finally:
@@ -96,16 +140,13 @@ class EdgeTable:
         Edges to entities that are not among them are left out. `noticed` are ids of fragments by
         which `called` is to find their entities.
         """
-        add_entity = "INSERT OR IGNORE INTO entity VALUES (?, ?, ?, ?)"
+        add_entity = "INSERT OR IGNORE INTO entity VALUES (?, ?, ?)"
         add_edge = (
             "INSERT INTO edge (head, relation, tail, probability, stated) VALUES (?, ?, ?, ?, ?)"
         )
         for entity in entities:
             yield entity
-            kinds = entity.properties.get("type")
-            kind = kinds[0].value if kinds else ""
-            described = (entity.id, entity.name, kind, len(entity.fragments))
-            self._store.execute(add_entity, described)
+            self._store.execute(add_entity, (entity.id, entity.name, len(entity.fragments)))
             for e in edges_of(entity):
                 stated = orjson.dumps((e.fragments, e.spellings)).decode()
                 row = (e.head, e.relation, e.tail, e.probability, stated)
@@ -157,6 +198,19 @@ class EdgeTable:
         )
         found = self._store.execute(query, (one, other, other, one))
         return [_edge(*cells) for _, *cells in found]
+
+    def same_relations(self) -> list[SameRelation]:
+        """The relations that another one could replace, those with most pairs first."""
+        query = (
+            "WITH n AS (SELECT relation, count(*) AS pairs FROM edge GROUP BY relation) "
+            "SELECT a.relation, b.relation, count(*) AS both, m.pairs, n.pairs "
+            "FROM edge a JOIN edge b ON b.head = a.head AND b.tail = a.tail "
+            "JOIN n m ON m.relation = a.relation JOIN n ON n.relation = b.relation "
+            "WHERE (m.pairs, b.relation) < (n.pairs, a.relation) GROUP BY a.relation, b.relation "
+            "HAVING both >= ? AND both >= ? * n.pairs ORDER BY both DESC, a.relation, b.relation"
+        )
+        found = self._store.execute(query, (_LEAST_PAIRS, _LEAST_SHARE))
+        return [SameRelation(*cells) for cells in found]
 
     def called(self, text: str) -> str:
         """The id of the entity with this id, this fragment, or else this name.

@@ -239,10 +239,9 @@ def with_fragment(entities: Iterable[Entity], fragment_id: str) -> Entity:
     raise NotFoundError(f'the knowledge base has no fragment "{quoted(fragment_id)}"')
 
 
-def sources_of(entities: Iterable[Entity], fragments: Iterable[Fragment]) -> dict[str, str]:
-    """Fragment id -> source and row, for the entities' fragments that have one."""
-    wanted = {fragment for entity in entities for fragment in entity.fragments}
-    sources = {}
+def sources_of(ids: Iterable[str], fragments: Iterable[Fragment]) -> dict[str, str]:
+    """Fragment id -> source and row, for those of these fragments that have one."""
+    wanted, sources = set(ids), {}
     for fragment in fragments:
         if fragment.id in wanted:
             wanted.remove(fragment.id)

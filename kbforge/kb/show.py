@@ -16,11 +16,13 @@ from rich.text import Text
 
 from kbforge.contracts import Alternative, Entity, Value
 from kbforge.errors import counted, listed, percent, quoted
+from kbforge.kb.edges import Mentions
 
 MOST_WIDTH = 120
 _MOST_VALUES = 6
 _MOST_FRAGMENTS = 4
 _MOST_NUMBERS = 8
+_LIKELY = 0.1  # of the runner-up of an entity that a value names
 _VALUE_CHARACTERS = 120
 _UNBOUNDED = 100_000  # columns: plain lines are for pipes, which do not wrap
 
@@ -30,24 +32,25 @@ def show(
     sources: Mapping[str, str],
     console: Console,
     names: Mapping[str, str] | None = None,
+    mentions: Mentions | None = None,
 ) -> None:
     """Print the entities: on a terminal as panels of at most `MOST_WIDTH` columns.
 
     `sources` (fragment id -> source) are shown after the ids; `names` are those of the entities
-    whose fragments other groupings add.
+    whose fragments other groupings add, `mentions` are links with others.
     """
     for entity in entities:
+        body = _body(entity, sources, names or {}, mentions or Mentions())
         if console.is_terminal:
-            panel = _panel(entity, sources, names or {})
-            console.print(panel, width=min(console.width, MOST_WIDTH))
+            console.print(_panel(entity, body), width=min(console.width, MOST_WIDTH))
         else:
-            lines = _plain_lines(entity, sources, names or {})
+            lines = _plain_lines(entity, body)
             console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
-def _panel(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]) -> RenderableType:
+def _panel(entity: Entity, body: RenderableType) -> RenderableType:
     return Panel(
-        _body(entity, sources, names),
+        body,
         title=Text(quoted(entity.name), style="bold"),
         title_align="left",
         subtitle=Text(quoted(entity.id), style="dim"),
@@ -56,20 +59,24 @@ def _panel(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str])
     )
 
 
-def _plain_lines(
-    entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]
-) -> Iterator[str]:
+def _plain_lines(entity: Entity, body: RenderableType) -> Iterator[str]:
     yield f"{quoted(entity.name)} ({quoted(entity.id)})"
     plain = Console(width=_UNBOUNDED, color_system=None, highlight=False)
     with plain.capture() as captured:
-        plain.print(_body(entity, sources, names))
+        plain.print(body)
     # rich fills columns with spaces up to the right edge
     yield from (f"  {line}".rstrip() for line in captured.get().splitlines())
     yield ""
 
 
-def _body(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]) -> RenderableType:
-    parts: list[RenderableType] = [_summary(entity), Text(), _values(entity, sources)]
+def _body(
+    entity: Entity, sources: Mapping[str, str], names: Mapping[str, str], mentions: Mentions
+) -> RenderableType:
+    parts: list[RenderableType] = [_summary(entity)]
+    if stated := mentions.stated.get(entity.id):
+        told = [f"{relation} by {count:,}" for relation, count in stated.most_common()]
+        parts.append(Text(f"stated as {listed(told, _MOST_VALUES)}"))
+    parts += [Text(), _values(entity, sources, mentions.names)]
     if entity.alternatives:
         heading = Text("other groupings, as reported", style="bold")
         parts += [Text(), heading, _alternatives(entity, names)]
@@ -90,7 +97,7 @@ def _summary(entity: Entity) -> Text:
     )
 
 
-def _values(entity: Entity, sources: Mapping[str, str]) -> Table:
+def _values(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]) -> Table:
     table = _table()
     table.add_column("attribute", style="cyan", overflow="fold", max_width=24)
     table.add_column("value", overflow="fold")
@@ -99,7 +106,7 @@ def _values(entity: Entity, sources: Mapping[str, str]) -> Table:
     for attribute, values in entity.properties.items():
         heading = quoted(attribute)
         for value in values[:_MOST_VALUES]:
-            table.add_row(Text(heading), *_value(value, sources))
+            table.add_row(Text(heading), *_value(value, sources, names))
             heading = ""
         if len(values) > _MOST_VALUES:
             more = counted(len(values) - _MOST_VALUES, "more value")
@@ -111,17 +118,35 @@ def _values(entity: Entity, sources: Mapping[str, str]) -> Table:
     return table
 
 
-def _value(value: Value, sources: Mapping[str, str]) -> tuple[Text, Text, Text]:
-    stated_by = [
-        f"{fragment} ({sources[fragment]})" if fragment in sources else fragment
-        for fragment in value.fragments[:_MOST_FRAGMENTS]
-    ]
-    stated_by += value.fragments[_MOST_FRAGMENTS:]
+def _value(
+    value: Value, sources: Mapping[str, str], names: Mapping[str, str]
+) -> tuple[Text, Text, Text]:
+    likely = [one for at, one in enumerate(value.meanings) if not at or one.probability >= _LIKELY]
+    meant = [f"{called(one.entity, names)} {percent(one.probability)}" for one in likely]
     return (
-        Text(quoted(value.value, _VALUE_CHARACTERS)),
+        Text.assemble(quoted(value.value, _VALUE_CHARACTERS), (f" → {' or '.join(meant)}", "dim"))
+        if meant
+        else Text(quoted(value.value, _VALUE_CHARACTERS)),
         Text(f"{value.count:,}"),
-        Text(listed(stated_by, _MOST_FRAGMENTS)),
+        Text(stated_by(value.fragments, sources)),
     )
+
+
+def called(entity: str, names: Mapping[str, str]) -> str:
+    """An entity by name and id: `Ada Lovelace (e-1)`."""
+    name = names.get(entity)
+    return (
+        quoted(entity) if name is None else f"{quoted(name, _NAME_CHARACTERS)} ({quoted(entity)})"
+    )
+
+
+def stated_by(fragments: Sequence[str], sources: Mapping[str, str]) -> str:
+    """The first fragments that state something, with their sources."""
+    told = [
+        f"{fragment} ({sources[fragment]})" if fragment in sources else fragment
+        for fragment in fragments[:_MOST_FRAGMENTS]
+    ]
+    return listed([*told, *fragments[_MOST_FRAGMENTS:]], _MOST_FRAGMENTS)
 
 
 def _alternatives(entity: Entity, names: Mapping[str, str]) -> RenderableType:

@@ -23,6 +23,9 @@ A policy is the name of a rule, for all attributes, or a TOML file:
     name = "longest"
     born = "preferred"
 
+    [relations]
+    works_for = "employer"   # its values are values of employer; rules apply to these
+
 A table of a knowledge base is made for data frames. | table | a row is | columns |
 |---|---|---|
 | members | a fragment | id, entity_id, entity_name, confidence, reported |
@@ -193,7 +196,8 @@ Rank: TypeAlias = Callable[[Value], float]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A rule for each attribute; `sources` are the preferred ones, best first.
+    """A rule for each attribute; `sources` are the preferred ones, best first; `relations` has
+    attributes that mean the same as others.
 
     `date` is the place of a fragment's date ("metadata" or "properties", and the name): ISO 8601, a
     year, or a year and a month. None uses the order of arrival.
@@ -203,6 +207,7 @@ class Policy:
     attributes: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     date: tuple[str, str] | None = None
+    relations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rules(self) -> set[str]:
@@ -236,14 +241,17 @@ def read_policy(given: str) -> Policy:
 
     content = read_small(given, "a policy", _MAX_BYTES)
     top = Record(toml_of(content, given, "policy", KBForgeError), wrong).only(
-        "default", "attributes", "sources", "date"
+        "default", "attributes", "sources", "date", "relations"
     )
-    own = top.table("attributes") if "attributes" in top else Record({}, wrong)
+    own, same = (
+        top.table(key) if key in top else Record({}, wrong) for key in ("attributes", "relations")
+    )
     policy = Policy(
         top.choice("default", RULES) if "default" in top else MOST_STATED,
         {attribute: own.choice(attribute, RULES) for attribute in own},
         top.texts("sources") if "sources" in top else (),
         _date(top) if "date" in top else None,
+        {relation: same.get(relation, str, "the name of an attribute") for relation in same},
     )
     if PREFERRED in policy.rules and not policy.sources:
         raise top.wrong("sources", "the sources that are preferred, best first", None)
@@ -276,8 +284,9 @@ class GoldenView(CountingView):
     def entities(self) -> Iterator[Entity]:
         for entity in super().entities():
             self._whole = entity
-            self.unused -= entity.properties.keys()
-            yield golden(entity, self._policy, self.fragments)
+            joined = _with_joined(entity, self._policy.relations)
+            self.unused -= joined.properties.keys()
+            yield golden(joined, self._policy, self.fragments)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         return View.lines(self)  # of the golden records, not of what they are made from
@@ -288,6 +297,37 @@ class GoldenView(CountingView):
         return self._view.fragments(
             entity if whole is None or whole.id != entity.id else whole  # the one being read
         )
+
+
+def _with_joined(entity: Entity, relations: Mapping[str, str]) -> Entity:
+    """The entity with the values of some attributes as values of others, the most stated first."""
+    if relations.keys().isdisjoint(entity.properties):
+        return entity
+    found: dict[str, list[Value]] = {}
+    for attribute, values in entity.properties.items():
+        into = relations.get(attribute, attribute)
+        if into not in found:
+            found[into] = list(values)
+            continue
+        by_text = {value.value: value for value in found[into]}
+        for value in values:
+            known = by_text.get(value.value)
+            by_text[value.value] = value if known is None else _one_value(known, value)
+        found[into] = sorted(by_text.values(), key=lambda value: -value.count)
+    return replace(entity, properties={name: tuple(held) for name, held in found.items()})
+
+
+def _one_value(one: Value, other: Value) -> Value:
+    """A value that two attributes state; what else is known of it is the surer one's."""
+    surer = max(
+        one, other, key=lambda value: value.meanings[0].probability if value.meanings else 0
+    )
+    return replace(
+        surer,
+        fragments=tuple(dict.fromkeys((*one.fragments, *other.fragments))),
+        first=min(filter(None, (one.first, other.first)), default=None),
+        last=max(filter(None, (one.last, other.last)), default=None),
+    )
 
 
 def golden(

@@ -1,5 +1,6 @@
 """Edges and paths: against what a few loops over all of them find."""
 
+import itertools
 import math
 from itertools import pairwise
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Meaning, Value
 from kbforge.errors import NotFoundError, UsageError
-from kbforge.kb.edges import Edge, EdgeTable, edge_table, edges_of
+from kbforge.kb.edges import Edge, EdgeTable, edge_table, edges_of, mentions_of
 from kbforge.kb.paths import shortest_paths
 from tests.profile import examples
 
@@ -170,6 +171,66 @@ def test_a_hub_is_met_and_not_read():
     assert path.entities == ("p3", "poland", "p7")
     assert path.probability == pytest.approx(0.81)
     assert counting.asked == ["p3", "p7"]
+
+
+def pairs_of(edges, relation):
+    return {(e.head, e.tail) for e in edges if e.relation == relation}
+
+
+@given(st.data())
+@examples(100)
+def test_relations_that_could_be_one(data):
+    """Against sets of pairs."""
+    people = range(8)
+    names = ("employer", "works_for", "job_at", "knows")
+    stated = {
+        name: {k for k in people if data.draw(st.integers(0, 9)) < data.draw(st.integers(5, 10))}
+        for name in names
+    }
+    where = {name: data.draw(st.sampled_from(["x", "y"])) for name in names}
+    entities = [entity("x"), entity("y")]
+    for k in people:
+        held = {n: [value("v", (f"f{k}",), (where[n], 0.5))] for n in names if k in stated[n]}
+        entities.append(entity(f"p{k}", **held))
+    with edge_table(entities) as table:
+        found = table.same_relations()
+    edges = [e for one in entities for e in edges_of(one)]
+    expected = set()
+    for a, b in itertools.permutations(names, 2):
+        mine, other = pairs_of(edges, a), pairs_of(edges, b)
+        both = len(mine & other)
+        is_smaller = (len(mine), b) < (len(other), a)
+        if is_smaller and both >= 5 and both >= 0.9 * len(mine) and both >= 0.9 * len(other):
+            expected.add((a, b, both, len(mine), len(other)))
+    assert set(found) == expected
+    assert [-one.both for one in found] == sorted(-one.both for one in found)
+
+
+def test_relations_that_often_go_together_are_not_one():
+    """Whoever is the capital of a country is in it, but most places in it are not its capital."""
+    places = [entity(f"p{k}", within=[value("c", (f"f{k}",), (f"c{k}", 1.0))]) for k in range(40)]
+    capitals = [
+        entity(
+            f"q{k}",
+            within=[value("c", (f"g{k}",), (f"c{k}", 1.0))],
+            capital_of=[value("c", (f"g{k}",), (f"c{k}", 1.0))],
+        )
+        for k in range(40)
+    ]
+    countries = [entity(f"c{k}") for k in range(40)]
+    with edge_table([*places, *capitals, *countries]) as table:
+        assert table.same_relations() == []
+    with edge_table([*places[:4], *capitals, *countries]) as table:
+        assert table.same_relations() == [("capital_of", "within", 40, 40, 44)]
+
+
+def test_mentions():
+    found = mentions_of([entity("x"), TWO], [entity("x"), TWO, entity("z", "Zed"), entity("n")])
+    assert found.names == {"x": "X", "z": "Zed"}
+    assert found.stated == {"x": {"knows": 1}, "two": {}}
+
+
+TWO = entity("two", "Two", knows=[value("X", ("f",), ("x", 0.75), ("z", 0.25))])
 
 
 def test_how_an_entity_is_called():

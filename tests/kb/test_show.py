@@ -1,14 +1,16 @@
 """Entities as people read them: panels on a terminal, plain lines elsewhere, data never obeyed."""
 
 import io
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from kbforge.contracts import Alternative, Entity, Value
+from kbforge.contracts import Alternative, Entity, Meaning, Value
 from kbforge.errors import counted, listed, percent
+from kbforge.kb.edges import Mentions
 from kbforge.kb.show import grouping, outsiders, show
 
 ADA = Entity(
@@ -39,10 +41,10 @@ HOSTILE = Entity(
 )
 
 
-def shown(entity, sources=None, terminal=False, width=80):
+def shown(entity, sources=None, terminal=False, width=80, mentions=None):
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=width, color_system=None)
-    show([entity], sources or {}, console)
+    show([entity], sources or {}, console, mentions=mentions)
     return out.getvalue()
 
 
@@ -61,6 +63,29 @@ def test_plain_output_word_for_word():
         "    10 %  joined with g1, g2\n"
         "\n"
     )
+
+
+def test_a_value_that_names_an_entity_is_told_with_it():
+    meanings = (Meaning("e-2", 0.75), Meaning("e-3", 0.25))
+    values = (
+        Value("Byron", ("f1",), meanings=meanings),
+        Value("B.", ("f2",), meanings=meanings[:1]),
+    )
+    likely = replace(ADA, properties={"father": values}, alternatives=())
+    mentions = Mentions({"e-2": "Lord Byron"}, {"e-1": Counter({"child": 2, "friend": 1_400})})
+    assert shown(likely, mentions=mentions) == (
+        "Ada Lovelace (e-1)\n"
+        "  3 fragments, confidence 60 % as reported, subproblem 4\n"
+        "  stated as friend by 1,400, child by 2\n"
+        "\n"
+        "  attribute  value                                      count  stated by\n"
+        "  father     Byron → Lord Byron (e-2) 75 % or e-3 25 %      1  f1\n"
+        "             B. → Lord Byron (e-2) 75 %                     1  f2\n"
+        "\n"
+    )
+    unlikely = (meanings[0], Meaning("e-3", 0.05))
+    values = (Value("Byron", ("f1",), meanings=unlikely),)
+    assert "75 %  " in shown(replace(likely, properties={"father": values}), mentions=mentions)
 
 
 def test_calibrated_confidence_comes_first_and_the_raw_one_is_told():

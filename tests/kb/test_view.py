@@ -100,9 +100,9 @@ def test_sources_are_those_of_the_entities_fragments_which_must_be_there():
         Fragment(i, {"name": ("x",)}, source=s)
         for i, s in [("a", "A"), ("z", "Z"), ("b", None), ("c", "C")]
     ]
-    assert sources_of(KB[:1], iter(fragments)) == {"a": "A"}
+    assert sources_of(KB[0].fragments, iter(fragments)) == {"a": "A"}
     with pytest.raises(UsageError, match=r'lacks the fragment "b"'):
-        sources_of(KB[:1], [Fragment("a", {"name": ("x",)})])
+        sources_of(KB[0].fragments, [Fragment("a", {"name": ("x",)})])
 
 
 # Exports are counted, and are whole or not there.

@@ -324,9 +324,7 @@ class RelationsExporter(TableExporter):
 
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         yield RELATION_COLUMNS
-        with edge_table() as table:
-            for _ in table.through(view.entities()):
-                pass
+        with edge_table(view.entities()) as table:
             self.notes = table.notes()
             for head, edge, tail in table.named():
                 ends = (edge.head, head, edge.relation, edge.tail, tail)
