@@ -36,14 +36,6 @@ def export(
         str | None,
         option("--fragments", "Read sources and metadata from the fragments that were clustered."),
     ] = None,
-    graph: Annotated[
-        str | None,
-        option(
-            "--graph",
-            "The graph that was loaded, a folder or a file: formats graphrag, graphml and triples "
-            "write it with its entities merged, instead of the knowledge base's own relations.",
-        ),
-    ] = None,
     policy: Annotated[
         str | None,
         option(
@@ -84,13 +76,11 @@ def export(
 
         kbforge export kb.jsonl --format neo4j -o graph
 
-        kbforge export kb.jsonl --format graphrag --graph output -o merged
-
-        kbforge export kb.jsonl --graph rag_storage -o merged.graphml
+        kbforge export kb.jsonl -o kb.graphml
 
     Entities: jsonl, which every verb reads, csv (a row per value), wide and xlsx (a row per
     entity), parquet, ftm and kblam. Fragments: members (a row each) and pairs. Relations between
-    entities: relations. Linked data and graphs: nquads, jsonld, neo4j, graphml, triples, graphrag.
+    entities: relations. Linked data and graphs: nquads, jsonld, neo4j, graphml, triples.
 
     kbforge plugins list --kind exporters lists the installed formats; kbforge plugins show exporter
     csv explains one and its options for --set.
@@ -103,10 +93,8 @@ def export(
 
     if as_json and output == "-":
         raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")
-    require_apart(output, [kb, fragments, graph, policy, *options.files_of(settings)])
-    chosen: dict[str, object] = {**parse_settings(settings or [], ["exporter"])["exporter"]}
-    if graph is not None:
-        chosen["graph"] = graph
+    require_apart(output, [kb, fragments, policy, *options.files_of(settings)])
+    chosen = parse_settings(settings or [], ["exporter"])["exporter"]
     format_name = format_name or views.exporter_for(output)
     exporter = registry.create("exporters", format_name, chosen)
     view: View = view_of(kb, fragments)

@@ -75,9 +75,8 @@ READERS = (
     Reader("load lightrag", "graph.graphml", "load lightrag {} -o out.jsonl"),
     Reader("load langchain", "langchain.jsonl", "load property-graph {} -o out.jsonl"),
     Reader("load llamaindex", "llamaindex.json", "load property-graph {} -o out.jsonl"),
-    Reader(
-        "export graph", "graph.graphml", "export kb.jsonl --graph {} --format graphml -o o.graphml"
-    ),
+    Reader("resolve graph", "graph.graphml", "resolve graph {} --likelihood names -o out"),
+    Reader("resolve graphiti", "graphiti.json", "resolve graph {} --likelihood names -o out"),
     Reader("answers", "answers.jsonl", "cluster people.jsonl --answers {} -o out.jsonl"),
     Reader("decisions", "decisions.jsonl", "decide kb.sqlite --file {}"),
     Reader("pipeline", "pipeline.toml", "run {} --dry-run"),
@@ -259,6 +258,12 @@ def _write_built_graphs(folder: Path) -> None:
     text = {"page_content": "A knows B.", "metadata": {"source": "a"}}
     graph = {"nodes": nodes, "relationships": [relation], "source": text}
     write_lines(folder / "langchain.jsonl", [graph, graph])
+    ends = {"source_node_uuid": "a", "target_node_uuid": "b"}
+    graphiti = {
+        "nodes": [{"uuid": key, "name": key, "labels": ["Entity"]} for key in "ab"],
+        "edges": [{**ends, "uuid": "r", "name": "KNOWS", "fact": "a knows b", "episodes": ["u"]}],
+    }
+    write_lines(folder / "graphiti.json", [graphiti])
     of_unit = {"triplet_source_id": "u1"}
     names = {name: {"label": "Person", "name": name, "properties": of_unit} for name in ("A", "B")}
     knows = {"label": "KNOWS", "source_id": "A", "target_id": "B", "properties": of_unit}

@@ -30,7 +30,7 @@ def graph_command(
         str, option("--output", "-o", "Folder to write.", metavar="OUT")
     ] = "NAME-resolved",
     source: Annotated[
-        Literal["graphrag", "lightrag", "property-graph"] | None,
+        Literal["graphrag", "lightrag", "property-graph", "triples"] | None,
         option(
             "--source", "Format, if the folder has files of several.", show_default="by the files"
         ),
@@ -60,9 +60,9 @@ def graph_command(
     """Join and part the entities of a graph, and write it back.
 
     FOLDER is the output of GraphRAG, the storage of LightRAG or nano-graphrag, or an export of
-    Graphiti or Cognee. It is not changed. OUT has the same files: a merged entity keeps the record
-    of one of its names, and relations between the same two entities are one. The report begins with
-    the least sure change.
+    Graphiti or Cognee; or a file of triples. It is not changed. OUT has the same files: a merged
+    entity keeps the record of one of its names, and relations between the same two entities are
+    one. The report begins with the least sure change.
 
     The store remembers what was merged. --undo parts a name from the others with which it was
     merged, or joins what one name covered, and writes the graph again.

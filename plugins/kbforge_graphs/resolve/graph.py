@@ -145,7 +145,8 @@ def write(graph: Graph, plan: Plan, output: str, store: str) -> Report:
     shape = graph.shape
     before = _counts(shape)
     ids = {str(row[shape.node.key]): row.get(shape.node.id) for row in shape.nodes}
-    with open_folder(output, {file.name for file in shape.files}, "resolve graph") as out:
+    names = {"triples.csv", *(file.name for file in shape.files)}
+    with open_folder(output, names, "resolve graph") as out:
         ids |= shape.write_all(out, plan).node_ids
 
     def about(name: str, key: str) -> dict[str, Any]:
@@ -193,4 +194,4 @@ def take_in(
     graph: Graph, store: str, choices: RunOptions, on_step: Any = None, on_stage: Any = None
 ) -> UpdateResult:
     """Add the graph's fragments to a store, which is made if it does not exist."""
-    return add_fragments(store, graph.fragments, choices, "error", graph.path, on_step, on_stage)
+    return add_fragments(store, graph.fragments, choices, "replace", graph.path, on_step, on_stage)

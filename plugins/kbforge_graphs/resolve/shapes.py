@@ -6,6 +6,7 @@
 | LightRAG, nano-graphrag | a GraphML file | JSON stores by name, and vectors |
 | Cognee, as a folder | entities.jsonl, facts.jsonl | counts in manifest.json |
 | Graphiti, Cognee, as a file | lists in one JSON object | Graphiti's episodes |
+| triples | any file of the source triples; written as CSV | nothing |
 
 Every other file of a folder is copied. Texts that a model wrote about communities describe the old
 entities, and a note says so.
@@ -27,6 +28,7 @@ import orjson
 
 from kbforge import registry
 from kbforge.errors import BadRecord, KBForgeError, UsageError, listed, option, quoted
+from kbforge.files.cells import csv_writer, safe
 from kbforge.files.fragments import parse_json, stop
 from kbforge.files.io import read_small
 from kbforge_graphs.resolve.plan import Plan
@@ -492,6 +494,35 @@ class Document(Shape):
         (out / self._file.name).write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
+class Triples(Shape):
+    """A file of triples, which comes back as a table: `triples.csv`, whatever its format was."""
+
+    name = "triples"
+    node = Layout("key")
+    edge = Layout(
+        *("", ("head", "tail"), "", "", "context", "weight"),
+        texts={"context": "|"},
+        kind=("relation",),
+        is_directed=True,
+    )
+
+    def read(self, path: Path) -> None:
+        relations = [record for record in self.stated if isinstance(record, Relation)]
+        cells = ((x.head, x.type, x.tail, x.weight, "|".join(x.units)) for x in relations)
+        self.edges = [dict(zip(_TRIPLE, row, strict=True)) for row in cells]
+        self.files = []
+
+    def write(self, out: Path, rewriter: Rewriter) -> None:
+        self.resolve(rewriter)
+        with (out / "triples.csv").open("wb") as file, csv_writer(file) as writer:
+            writer.writerow(_TRIPLE)
+            for row in self.edges:
+                writer.writerow(
+                    safe(cell) if isinstance(cell, str) else cell for cell in row.values()
+                )
+
+
+_TRIPLE = ("head", "relation", "tail", "weight", "context")
 _COGNEE_TEXTS = {"description": "\n", "edge_text": "\n"}
 
 
@@ -535,6 +566,8 @@ def shape_of(path: str, source: str | None) -> Shape:
         found["property-graph"] = CogneeFolder
     elif len(documents) == 1 and (source or not found):
         found["property-graph"] = Document
+    if place.is_file() and not found and source in (None, "triples"):
+        found["triples"] = Triples
     if source in found or (source is None and len(found) == 1):
         return found[source or next(iter(found))](place)
     if len(found) > 1 and source is None:

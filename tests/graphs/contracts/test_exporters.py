@@ -6,15 +6,12 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 import networkx
-import pyarrow.parquet as pq
-import pytest
 
 from kbforge import registry
 from kbforge.contracts import Entity
 from kbforge.testing import ExporterContract
 from tests.contracts.test_exporters import in_a_ring, rows, texts
 from tests.graphs.exporters import readers
-from tests.graphs.writing import write_graphrag
 
 
 def in_order(found: list[Any], target: Path) -> list[Any]:
@@ -45,75 +42,8 @@ class TestNeo4j(ExporterContract):
         return texts(readers.neo4j(target))
 
 
-class Graphs(ExporterContract):
-    """A format of graphs, which exports the entities of a graph in a ring.
-
-    Each first fragment is described by the last value of its entity.
-    """
-
-    streaming = False
-
-    @pytest.fixture(autouse=True)
-    def graph(self, tmp_path_factory: pytest.TempPathFactory) -> None:
-        described = [(entity.fragments[0], self.described(entity)) for entity in self.entities()]
-        keys = [key for key, _ in described]
-        self.folder_of_graph = write_graphrag(
-            tmp_path_factory.mktemp("graph"),
-            [{"title": key, "description": text} for key, text in described],
-            [{"source": a, "target": b} for a, b in zip(keys, keys[1:] + keys[:1], strict=True)],
-        )
-
-    def make(self) -> Any:
-        return registry.create("exporters", self.name, {"graph": str(self.folder_of_graph)})
-
-    def described(self, entity: Entity) -> str:
-        values = [value.value for found in entity.properties.values() for value in found]
-        return values[-1].strip() if values else ""
-
-    def holds(self, entity: Entity) -> set[str]:
-        is_in_graph = entity.id in {one.id for one in self.entities()}
-        return {entity.name, self.described(entity) if is_in_graph else ""}
-
-
-class TestGraphRag(Graphs):
-    name = "graphrag"
-    folder = True
-
-    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
-        found = pq.read_table(target / "entities.parquet").to_pylist()
-        return [(row["id"], {row["title"], row["description"]}) for row in found]
-
-
-class TestGraphMl(Graphs):
-    name = "graphml"
-
-    def holds(self, entity: Entity) -> set[str]:
-        return {re.sub("[\x0b\x0c]", "\ufffd", text) for text in super().holds(entity)}
-
-    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
-        nodes = networkx.read_graphml(target).nodes(data=True)
-        return [(of["canonical_id"], {name, of.get("description", "")}) for name, of in nodes if of]
-
-
-class TestTriples(Graphs):
-    name = "triples"
-
-    def make(self) -> Any:
-        options = {"graph": str(self.folder_of_graph), "guard_formulas": False}
-        return registry.create("exporters", self.name, options)
-
-    def holds(self, entity: Entity) -> set[str]:
-        return {entity.name}
-
-    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
-        return [(row["head_id"], {row["head"]}) for row in rows(target) if row["head_id"]]
-
-    def test_nul_survives_or_is_replaced(self, tmp_path):
-        """An entity without a relation is in no triple."""
-
-
 class Own(ExporterContract):
-    """A format of graphs without a graph: the relations that the entities state."""
+    """A format of graphs: the relations that the entities state."""
 
     streaming = False
 
@@ -124,7 +54,7 @@ class Own(ExporterContract):
         return in_a_ring(super().entities())
 
 
-class TestOwnGraphMl(Own):
+class TestGraphMl(Own):
     name = "graphml"
 
     def holds(self, entity: Entity) -> set[str]:
@@ -139,7 +69,7 @@ class TestOwnGraphMl(Own):
         ]
 
 
-class TestOwnTriples(Own):
+class TestTriples(Own):
     name = "triples"
     options: ClassVar = {"guard_formulas": False}
 

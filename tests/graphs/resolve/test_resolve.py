@@ -1,6 +1,7 @@
 """A graph resolved and written back: what a plan says, nothing lost, and all of it undone."""
 
 import base64
+import csv
 import json
 import re
 import shutil
@@ -240,6 +241,20 @@ def test_counts_of_cognees_folder(tmp_path):
     assert counts["entity"] == len(found["entities.jsonl"]) == 5
     assert counts["fact"] == len(found["facts.jsonl"])
     assert counts["document"] == 3
+
+
+def test_triples_come_back_as_a_table(tmp_path):
+    file = tmp_path / "capitals.csv"
+    rows = ["head,relation,tail,context", "Warsaw,capital of,Poland,u1",
+            "Warszawa,capital of,Poland,u2", "Warsaw,lies in,Poland,u1"]  # fmt: skip
+    file.write_text("\n".join(rows))
+    resolved(file, tmp_path / "out", lambda name, unit: "W" if name[0] == "W" else name)
+    with (tmp_path / "out" / "triples.csv").open(encoding="utf-8", newline="") as lines:
+        assert list(csv.reader(lines)) == [
+            ["head", "relation", "tail", "weight", "context"],
+            ["Warsaw", "capital of", "Poland", "2.0", "u1|u2"],
+            ["Warsaw", "lies in", "Poland", "1.0", "u1"],
+        ]
 
 
 @given(st.sampled_from([*SHAPES]), st.randoms(use_true_random=False))
