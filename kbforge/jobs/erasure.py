@@ -111,7 +111,7 @@ def _empty(
     """
     _forget(rows, gone, source)
     rows.execute("DELETE FROM meta WHERE name <> ?", (MARK,))
-    for table in ("kept", "page", "led", "entity", "redirect", "confidence", "stale"):
+    for table in ("kept", "page", "led", "mention", "entity", "redirect", "confidence", "stale"):
         rows.execute(f"DELETE FROM {table}")
     write_rows(rows, "meta", {ERASING: (orjson.dumps(rest),)})
 

@@ -37,8 +37,10 @@ from kbforge.fit.choices import (
     require_untempered,
 )
 from kbforge.kb.entities import columns_of, firsts_of
+from kbforge.kb.relations import referring
 from kbforge.kb.spelling import Words
 from kbforge.models.bundle import MANIFEST, bundles_read_once, is_name, make_likelihood
+from kbforge.store.mentions import REFERS
 from kbforge.store.pages import kept_from_bytes
 from kbforge.store.store import Store, kept_row
 from kbforge.store.writing import KNOWN
@@ -87,6 +89,7 @@ def freeze(
     facts = {
         "choices": _as_json(choices),
         "drift": drift.to_json(),
+        REFERS: referring(fragments, choices.refers),
         "frozen": {
             "likelihood": prepared.likelihood,
             "alpha": prepared.alpha,

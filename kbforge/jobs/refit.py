@@ -39,6 +39,7 @@ from kbforge.jobs.decide import answers_in
 from kbforge.jobs.models import chosen, drift_of, freeze, with_likelihood
 from kbforge.jobs.opening import EventResult, locked, opened, require_all
 from kbforge.numerics import starts_of
+from kbforge.store.mentions import REFERS, add_mentions
 from kbforge.store.store import Store
 from kbforge.store.tables import insert_rows
 from kbforge.store.writing import KNOWN, ActiveRun, StoreWriter, begin
@@ -124,6 +125,7 @@ class RefittedModels:
 
     prepared: PreparedRun
     seed: int
+    fragments: Sequence[Fragment]  # what they learned from, by place
     facts: dict[str, Any]
     kept: Mapping[str, bytes]  # by digest
 
@@ -150,6 +152,10 @@ class RefittedModels:
         def replace_learned(rows: sqlite3.Connection) -> None:
             rows.execute("DELETE FROM kept")
             insert_rows(rows, "kept", self.kept.items())
+            rows.execute("DELETE FROM mention")
+            known = store.pages.numbers([fragment.id for fragment in self.fragments])
+            numbers = np.array([known[fragment.id] for fragment in self.fragments], np.int64)
+            add_mentions(rows, self.facts[REFERS], self.fragments, numbers)
 
         writing.also(replace_learned)
         if also is not None:
@@ -181,8 +187,9 @@ def learn(store: Store) -> RefittedModels:
     prepared = prepare(fragments, with_likelihood(choices, likelihood, found), answers)
     drift = drift_of(fragments, due=False)
     frozen, kept = freeze(prepared, choices, fragments, drift)
-    facts = {"frozen": frozen["frozen"], "drift": drift.to_json(), "last": None, WHOLE: None}
-    return RefittedModels(prepared, choices.seed, facts, kept)
+    same = {name: frozen[name] for name in ("frozen", REFERS)}
+    facts = {**same, "drift": drift.to_json(), "last": None, WHOLE: None}
+    return RefittedModels(prepared, choices.seed, fragments, facts, kept)
 
 
 def _weighed(

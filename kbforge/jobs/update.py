@@ -39,6 +39,7 @@ from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarke
 from kbforge.fit.choices import PreparedRun, RunOptions, note_of_cut, require_link
 from kbforge.jobs.models import attributes_of, drift_of, freeze, require_same
 from kbforge.jobs.opening import OpenStore, locked, require_all, resume
+from kbforge.kb.relations import require_attributes
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
@@ -189,6 +190,7 @@ def _create(
     from kbforge.fit.prepare import prepare
 
     require_link(fragments, choices.link)
+    require_attributes(fragments, choices.refers)
     prepared = prepare(fragments, choices, on_stage=on_stage)
     if against is not None:
         prepared = KnownEntities(against, len(against)).honoured(prepared)

@@ -37,7 +37,7 @@ from kbforge.texts import normalised
 
 _UNKNOWN = 0.2  # K, in fragments
 _PRIOR = 0.05  # T, in fragments
-_LARGEST_UNIT = 1_000  # fragments; a larger source is a file, not a text
+LARGEST_UNIT = 1_000  # fragments; a larger source is a file, not a text
 _MOST_CANDIDATES = 32  # elsewhere in the file, those with most fragments of the name
 _SAMPLE = 2_000  # statements of an attribute that decide whether it refers
 # of the different values of an attribute that refers, so many and such a share are names
@@ -230,13 +230,9 @@ class Relations:
         if refers == _NONE:
             return None
         stated = statements_of(fragments) if stated is None else stated
-        names, declared = _Names(stated, _units(fragments)), declared_in(refers)
-        numbers = [
-            a
-            for a, name in enumerate(stated.attributes)
-            if (name in declared if declared else names.are_values_of(a))
-        ]
-        if not numbers or not names.keys:
+        names = _Names(stated, _units(fragments))
+        attributes = names.referring(refers)
+        if not attributes or not names.keys:
             return None
 
         def mentions(fragment: IntArray, key: IntArray) -> Mentions:
@@ -244,22 +240,29 @@ class Relations:
 
         found = meanings_of(
             mentions(names.fragment, names.key),
-            mentions(*names.stated_in(numbers)),
+            mentions(*stated_in(stated, attributes, names.keys)),
             len(names.keys),
         )
-        return cls(tuple(stated.attributes[a] for a in numbers), found, names.keys)
+        return cls(attributes, found, names.keys)
 
-    def annotator(self, ids: Mapping[int, str]) -> Annotator:
-        """Says what values mean; `ids` are those of entities by number, which is the entity's
-        first fragment."""
+    def annotator(self, ids: Mapping[int, str], numbers: IntArray | None = None) -> Annotator:
+        """Says what values mean.
+
+        Args:
+            ids: of entities by number.
+            numbers: the number of the entity of each fragment, shape [fragments]; None if it is
+                the entity's first fragment.
+
+        """
 
         def meant(entities: EntityColumns) -> dict[int, str]:
             stated = entities.stated
-            numbers = [a for a, name in enumerate(stated.attributes) if name in self.attributes]
-            cells = np.flatnonzero(np.isin(entities.attribute, numbers))
+            refer = [a for a, name in enumerate(stated.attributes) if name in self.attributes]
+            cells = np.flatnonzero(np.isin(entities.attribute, refer))
             values, cell = spread(entities.value_start, cells)
             of_entity = np.searchsorted(entities.cell_start, cells, side="right") - 1
             owner = entities.firsts[of_entity].astype(np.int64)[cell]
+            owner = owner if numbers is None else numbers[owner]
             attribute = entities.attribute[cells][cell].tolist()
             keys = [
                 self._keys.get(normalised(stated.texts[a][v]), -1)
@@ -331,6 +334,15 @@ class _Names:
         key = normalised(name)
         return self.keys.setdefault(key, len(self.keys)) if _has_letter(key) else -1
 
+    def referring(self, refers: str) -> tuple[str, ...]:
+        """The attributes that refer, as `Relations.of` is told."""
+        attributes, declared = self._stated.attributes, declared_in(refers)
+        return tuple(
+            name
+            for a, name in enumerate(attributes)
+            if (name in declared if declared else self.are_values_of(a))
+        )
+
     def are_values_of(self, attribute: int) -> bool:
         """Whether an attribute refers: many of its values are names of other fragments, or some
         are names of others in the same text unit, which does not happen by chance."""
@@ -361,20 +373,55 @@ class _Names:
         """The names in text units, ascending."""
         return np.sort(self.units[self.fragment] * len(self.keys) + self.key)
 
-    def stated_in(self, attributes: Sequence[int]) -> tuple[IntArray, IntArray]:
-        """The fragments that state a name as a value of some attributes, and its key."""
-        fragments, keys = list[IntArray](), list[IntArray]()
-        for attribute in attributes:
-            places = np.flatnonzero(self._stated.attribute == attribute)
-            known = [self.keys.get(normalised(t), -1) for t in self._stated.texts[attribute]]
-            key = np.array(known, np.int64)[self._stated.value[places]]
-            fragments.append(self._fragments(places[key >= 0]))
-            keys.append(key[key >= 0])
-        return np.concatenate(fragments), np.concatenate(keys)
-
     def _fragments(self, places: IntArray) -> IntArray:
-        """The fragments of statements."""
-        return np.searchsorted(self._stated.starts, places, side="right") - 1
+        return _stating(self._stated, places)
+
+
+def referring(fragments: Sequence[Fragment], refers: str) -> tuple[str, ...]:
+    """The attributes whose values name other entities, of these fragments and of what follows them;
+    `refers` as in `Relations.of`."""
+    if refers == _NONE or not fragments:
+        return ()
+    if declared := declared_in(refers):
+        return declared
+    return _Names(statements_of(fragments), _units(fragments)).referring(refers)
+
+
+def stated_in(
+    stated: Statements, attributes: Sequence[str], keys: Mapping[str, int]
+) -> tuple[IntArray, IntArray]:
+    """The fragments that state a name as a value of some attributes, and its key in `keys`."""
+    fragments, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for attribute, name in enumerate(stated.attributes):
+        if name in attributes:
+            places = np.flatnonzero(stated.attribute == attribute)
+            known = [keys.get(normalised(text), -1) for text in stated.texts[attribute]]
+            key = np.array(known, np.int64)[stated.value[places]]
+            fragments.append(_stating(stated, places[key >= 0]))
+            found.append(key[key >= 0])
+    return np.concatenate(fragments), np.concatenate(found)
+
+
+def folded_in(stated: Statements, attributes: Sequence[str]) -> dict[str, int]:
+    """The folded names that some attributes may state, numbered."""
+    texts = (
+        normalised(text)
+        for name, values in zip(stated.attributes, stated.texts, strict=True)
+        if name in attributes
+        for text in values
+    )
+    return {text: number for number, text in enumerate(dict.fromkeys(filter(_has_letter, texts)))}
+
+
+def names_in(stated: Statements) -> tuple[dict[str, int], IntArray, IntArray]:
+    """The numbers of the folded names of fragments; the fragment and the number of each name."""
+    names = _Names(stated, np.full(len(stated.starts) - 1, -1))
+    return names.keys, names.fragment, names.key
+
+
+def _stating(stated: Statements, places: IntArray) -> IntArray:
+    """The fragments of statements."""
+    return np.searchsorted(stated.starts, places, side="right") - 1
 
 
 def _among(ascending: IntArray, wanted: IntArray) -> NDArray[np.bool_]:
@@ -397,4 +444,4 @@ def _units(fragments: Sequence[Fragment]) -> IntArray:
             np.int64,
         )
     sizes = np.append(np.bincount(units[units >= 0]), 0)
-    return np.where(sizes[units] > _LARGEST_UNIT, -1, units)
+    return np.where(sizes[units] > LARGEST_UNIT, -1, units)

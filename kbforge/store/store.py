@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+import numpy as np
 import orjson
 
 from kbforge.contracts import (
@@ -34,6 +35,7 @@ from kbforge.kb.entities import (
 from kbforge.kb.read import made_from_json
 from kbforge.kb.spelling import Words
 from kbforge.store.database import Database
+from kbforge.store.mentions import REFERS, StoredLinks
 from kbforge.store.pages import (
     StoredPages,
     columns_of_pages,
@@ -110,6 +112,12 @@ class Store:
         """The attributes that the models learned from, and those with a known place."""
         drift = self.fact("drift", {})
         return tuple(dict.fromkeys([*drift.get("columns", ()), *drift.get("learned", ())]))
+
+    @property
+    def links(self) -> StoredLinks | None:
+        """The links of its entities as they are now; None if no attribute refers."""
+        attributes = self.fact(REFERS)
+        return StoredLinks(self._rows, attributes) if attributes else None
 
     @property
     def has_session(self) -> bool:
@@ -392,10 +400,10 @@ class StoreView(View):
     ) -> Iterator[Lines]:
         """The lines of subproblems, a bounded number of which are in memory; `told` is the
         confidence that the store lacks."""
-        corpus = self._store.corpus
+        corpus, links = self._store.corpus, self._store.links
         for start in range(0, len(names), _AT_ONCE):
             part = slice(start, start + _AT_ONCE)
-            yield from self._assembled(names[part], numbers[part], told, corpus)
+            yield from self._assembled(names[part], numbers[part], told, corpus, links)
 
     def _numbers(self, names: Sequence[int]) -> dict[int, int]:
         """The numbers of subproblems by name, the earliest subproblem first."""
@@ -465,7 +473,12 @@ class StoreView(View):
         return [found[numbers[id]] for id in entity.fragments]
 
     def _assembled(
-        self, names: Sequence[int], numbered: Sequence[int], told: Confidences, corpus: Corpus
+        self,
+        names: Sequence[int],
+        numbered: Sequence[int],
+        told: Confidences,
+        corpus: Corpus,
+        links: StoredLinks | None,
     ) -> Iterator[Lines]:
         rows = rows_of(self._rows, "page", "name", names, all_there=True)
         pages = {name: (first, page_from_bytes(name, content)) for name, first, content in rows}
@@ -476,10 +489,13 @@ class StoreView(View):
         place = {number: at for at, number in enumerate(numbers.tolist())}
         ids: dict[int, str] = {}
         firsts: dict[int, int] = {}
+        entities = np.zeros(len(numbers), np.int64)
         for id, _, members in rows_of(self._rows, "entity", "subproblem", names):
             held = numbers_from_bytes(members).tolist()
-            at = min(place[n] for n in held)
+            places = [place[n] for n in held]
+            at = min(places)
             ids[at], firsts[at] = id, min(held)
+            entities[places] = firsts[at]
         sure = None
         if self._tell is not None:
             known = rows_of(self._rows, "confidence", "first", list(firsts.values()))
@@ -494,4 +510,10 @@ class StoreView(View):
             return ids[first]
 
         found = Assembler(fragments, subproblems, self._most, corpus, numbered)
-        yield from found.lines(lambda entities: map(id_of, entities.firsts.tolist()), sure)
+        relations = None if links is None else links.relations(fragments, entities)
+        annotators = []
+        if links is not None and relations is not None:
+            annotators.append(relations.annotator(links.ids, entities))
+        yield from found.lines(
+            lambda entities: map(id_of, entities.firsts.tolist()), sure, annotators
+        )

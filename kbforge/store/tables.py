@@ -7,6 +7,7 @@
 | fragment | a fragment: its number in the session, its place among the others, its subproblem |
 | page | a subproblem with its particles (`kbforge.contracts.Page`) |
 | led | a key of the index, and the families of clusters that it leads to |
+| mention | a name, or a value of an attribute that refers, and the fragments that state it |
 | entity | an entity of the most probable grouping, and the subproblem that holds it |
 | redirect | a former id of an entity, and the ids of the entities that have its fragments now |
 | image | the state of an entity when a run first changed it |
@@ -46,9 +47,12 @@ Rows: TypeAlias = Mapping[Any, Sequence[Any] | None]
 Row: TypeAlias = tuple[Any, ...]
 
 APPLICATION = 0x4B424647  # "KBFG"
-VERSION = 2
-_VERSION_1 = "4220418b50fe0120099afddc30546b98f74e2e186113c509763656a3952a7827"
-"""The digest of `_schema_of` a store of version 1."""
+VERSION = 3
+_EARLIER = {
+    1: "4220418b50fe0120099afddc30546b98f74e2e186113c509763656a3952a7827",
+    2: "2f27a86752854c1aa19ae0c8353fc9a3b543fde6c60514890f13cc519ce68eef",
+}
+"""The digest of `_schema_of` a store of an earlier version."""
 _AT_ONCE = 500  # values in one question
 COLUMNS = {
     "meta": ("name", "value"),
@@ -56,6 +60,7 @@ COLUMNS = {
     "fragment": ("number", "id", "place", "subproblem", "source", "line"),
     "page": ("name", "first", "content"),
     "led": ("key", "closed", "families"),
+    "mention": ("key", "content"),
     "entity": ("id", "subproblem", "members"),
     "redirect": ("id", "targets"),
     "image": ("run", "entity", "fragments"),
@@ -102,6 +107,11 @@ CREATE TABLE led (
     key INTEGER PRIMARY KEY,
     closed INTEGER NOT NULL,
     families BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE mention (
+    key INTEGER PRIMARY KEY,
+    content BLOB NOT NULL,
     checksum INTEGER NOT NULL
 );
 CREATE TABLE entity (
@@ -203,7 +213,7 @@ def _require_tables(database: sqlite3.Connection, path: str, version: int) -> No
     if version == VERSION:
         same = dict(found) == today
     else:
-        same = hashlib.sha256(repr(found).encode()).hexdigest() == _VERSION_1
+        same = hashlib.sha256(repr(found).encode()).hexdigest() == _EARLIER[version]
     if not same:
         strange = [name for name, sql in found if version == VERSION and today.get(name) != sql]
         missing = [name for name in today if name not in dict(found)]
@@ -234,7 +244,19 @@ def _make_tables(database: sqlite3.Connection) -> None:
 
 
 def migrate(database: sqlite3.Connection) -> None:
-    """Copy a store of version 1 into tables with checksums, within the current transaction."""
+    """Bring an earlier store up to date, within the current transaction.
+
+    Version 1 had no checksums, version 2 no mentions; `kbforge refit` finds these.
+    """
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version == 1:
+        _copy_with_checksums(database)
+    else:
+        database.execute(next(table for table in _TABLES.split(";") if "TABLE mention" in table))
+    database.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _copy_with_checksums(database: sqlite3.Connection) -> None:
     for (index,) in database.execute(
         "SELECT name FROM sqlite_master WHERE type = 'index' AND name NOT LIKE 'sqlite_%'"
     ).fetchall():
@@ -249,7 +271,6 @@ def migrate(database: sqlite3.Connection) -> None:
         insert_rows(database, table, old)
         database.execute(f"DROP TABLE old_{table}")
     insert_rows(database, "stale", database.execute("SELECT name FROM page").fetchall())
-    database.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def checksum(row: Row) -> int:

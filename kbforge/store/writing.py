@@ -39,7 +39,9 @@ from kbforge.errors import KBForgeError
 from kbforge.files.fragments import to_line
 from kbforge.kb.entities import entity_ids
 from kbforge.store.database import Database
+from kbforge.store.mentions import REFERS, add_mentions, forget_mentions
 from kbforge.store.pages import (
+    StoredPages,
     numbers_from_bytes,
     numbers_to_bytes,
     page_to_bytes,
@@ -266,6 +268,10 @@ class StoreWriter:
     def _write_fragments(
         self, database: sqlite3.Connection, checkpoint: Checkpoint, undoable: int | None
     ) -> None:
+        refer = self._refer(database)
+        if refer and self._removed:
+            gone = StoredPages(database).fragments(list(self._removed))
+            forget_mentions(database, refer, gone)
         database.executemany(
             "DELETE FROM fragment WHERE number = ?", [(number,) for number in self._removed]
         )
@@ -276,6 +282,9 @@ class StoreWriter:
             for number, (x, place) in self._new.items()
         )
         insert_rows(database, "fragment", came)
+        if refer and self._new:
+            fragments = [x for x, _ in self._new.values()]
+            add_mentions(database, refer, fragments, np.array(list(self._new), np.int64))
         there = [number for number in homes if number not in self._new]
         moved = {
             number: (id, place, homes[number], *others)
@@ -283,6 +292,11 @@ class StoreWriter:
             if home != homes[number]
         }
         write_rows(database, "fragment", moved, undoable)
+
+    def _refer(self, database: sqlite3.Connection) -> Sequence[str]:
+        """The attributes that refer."""
+        fact = row_of(database, "meta", REFERS)
+        return () if fact is None else orjson.loads(fact[1])
 
     def _write_session(
         self, database: sqlite3.Connection, checkpoint: Checkpoint, undoable: int | None

@@ -1,0 +1,223 @@
+"""What a store's values mean: links are a function of its mentions and entities, never stored.
+
+A *mention* is a name of a fragment, or a value of an attribute that refers
+(`kbforge.kb.relations`). The table `mention` has, under the digest of an attribute ("" for names)
+and a folded text, the numbers of the fragments that state it, each with the digest of its text unit
+(-1 without one). It changes in the transaction in which fragments come and go. A merge or a parting
+changes no mention.
+
+So a link cannot lead to an entity that does not exist: to read the links of some entities, the
+names that they state are looked up, and the entities that hold the fragments of these names vote.
+An entity's number is that of its first fragment.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kbforge.contracts import Fragment, IntArray
+from kbforge.files.columns import FragmentColumns, statements_of
+from kbforge.kb.relations import (
+    LARGEST_UNIT,
+    Meanings,
+    Mentions,
+    Relations,
+    folded_in,
+    meanings_of,
+    names_in,
+    stated_in,
+)
+from kbforge.store.pages import StoredPages, numbers_from_bytes, numbers_to_bytes
+from kbforge.store.tables import ask, damaged, rows_of, write_rows
+from kbforge.texts import digests_of
+
+REFERS = "refers"
+"""The fact which attributes refer; stores of a version before 3 lack it until they learn again."""
+_FIRST_AT_ONCE, _AT_ONCE = 16, 400  # fragments whose entities are looked up together
+_MOST_KEPT = 1 << 20  # mentions that a reader keeps in memory
+
+
+def add_mentions(
+    rows: sqlite3.Connection,
+    attributes: Sequence[str],
+    fragments: Sequence[Fragment],
+    numbers: IntArray,
+) -> None:
+    """Write what fragments with these numbers mention, within the current transaction."""
+    found = _mentioned(attributes, fragments, numbers)
+    old: dict[int, bytes] = dict(rows_of(rows, "mention", "key", list(found)))
+    write_rows(rows, "mention", {key: (old.get(key, b"") + new,) for key, new in found.items()})
+
+
+def forget_mentions(
+    rows: sqlite3.Connection, attributes: Sequence[str], fragments: Mapping[int, Fragment]
+) -> None:
+    """Delete what fragments mention, given by number, within the current transaction."""
+    numbers = np.array(list(fragments), np.int64)
+    found = _mentioned(attributes, list(fragments.values()), numbers)
+    left: dict[int, tuple[bytes] | None] = {}
+    for key, content in rows_of(rows, "mention", "key", list(found), all_there=True):
+        held = numbers_from_bytes(content).reshape(-1, 2)
+        others = held[~np.isin(held[:, 0], numbers)]
+        left[key] = (numbers_to_bytes(others.ravel()),) if len(others) else None
+    write_rows(rows, "mention", left)
+
+
+def _mentioned(
+    attributes: Sequence[str], fragments: Sequence[Fragment], numbers: IntArray
+) -> dict[int, bytes]:
+    """What fragments mention, as rows of the table, by ascending key."""
+    if not attributes or not fragments:
+        return {}
+    stated = statements_of(fragments)
+    names, at, key = names_in(stated)
+    parts = [(digests_of(_keyed("", names))[key], at)]
+    for attribute in attributes:
+        texts = folded_in(stated, (attribute,))
+        at, key = stated_in(stated, (attribute,), texts)
+        parts.append((digests_of(_keyed(attribute, texts))[key], at))
+    keys, at = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    units, _ = _units(fragments)
+    order = np.lexsort((numbers[at], keys))
+    keys, at = keys[order], at[order]
+    content = np.column_stack((numbers[at], units[at])).astype("<i8").tobytes()
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    ends = [*(16 * starts[1:]).tolist(), len(content)]
+    return {
+        k: content[a:b]
+        for k, a, b in zip(keys[starts].tolist(), (16 * starts).tolist(), ends, strict=True)
+    }
+
+
+def _keyed(attribute: str, names: Iterable[str]) -> list[str]:
+    return [f"{attribute}\0{name}" for name in names]
+
+
+def _units(fragments: Sequence[Fragment]) -> tuple[IntArray, dict[int, str]]:
+    """The digest of each fragment's text unit, -1 without one, and the units by digest."""
+    if isinstance(fragments, FragmentColumns):
+        sources = fragments.sources.of(np.arange(len(fragments)))
+    else:
+        sources = [fragment.source for fragment in fragments]
+    texts = list(dict.fromkeys(source for source in sources if source is not None))
+    found = digests_of(texts).tolist()
+    of = dict(zip(texts, found, strict=True))
+    units = [-1 if source is None else of[source] for source in sources]
+    return np.array(units, np.int64), dict(zip(found, texts, strict=True))
+
+
+class StoredLinks:
+    """The links of a store's entities, in one state of it; `attributes` are those that refer."""
+
+    def __init__(self, database: sqlite3.Connection, attributes: Sequence[str]) -> None:
+        self.attributes = tuple(attributes)
+        self.ids: dict[int, str] = {}  # of the entities met so far, by number
+        self._rows, self._pages = database, StoredPages(database)
+        self._names: dict[str, tuple[IntArray, IntArray]] = {}  # entities and units, by name
+        self._large: dict[int, bool] = {}  # units that are files rather than texts
+        self._kept = 0
+
+    def relations(self, fragments: Sequence[Fragment], entities: IntArray) -> Relations | None:
+        """The relations of whole entities; None if they state no names of others.
+
+        Args:
+            fragments: all those of the entities.
+            entities: the number of the entity of each, shape [fragments].
+
+        """
+        stated = statements_of(fragments)
+        keys = folded_in(stated, self.attributes)
+        names = self._named(list(keys))
+        if not len(names.key):
+            return None
+        at, key = stated_in(stated, self.attributes, keys)
+        units, sources = _units(fragments)
+        asked = Mentions(key, entities[at], units[at])
+        found = self._meant(names, asked, len(keys), sources.__getitem__)
+        return Relations(self.attributes, found, keys)
+
+    def _named(self, names: Sequence[str]) -> Mentions:
+        """The fragments with some names, which are numbered in this order; units are digests."""
+        if self._kept > _MOST_KEPT:
+            self._names.clear()
+            self._kept = 0
+        new = [name for name in names if name not in self._names]
+        found = self._mentions("", new)
+        holders = np.unique(np.concatenate([numbers for numbers, _ in found] or [_nothing()]))
+        owners = self.owners(holders)
+        for name, (numbers, units) in zip(new, found, strict=True):
+            self._names[name] = owners[np.searchsorted(holders, numbers)], units
+            self._kept += 1 + len(numbers)
+        parts = [self._names[name] for name in names]
+        key = np.arange(len(names)).repeat([len(units) for _, units in parts])
+        entity, unit = (
+            (np.concatenate([*columns] or [_nothing()]) for columns in zip(*parts, strict=True))
+            if parts
+            else (_nothing(), _nothing())
+        )
+        return Mentions(key, entity, unit)
+
+    def _mentions(self, attribute: str, names: Sequence[str]) -> list[tuple[IntArray, IntArray]]:
+        """For each name the fragments that state it in an attribute, and their units."""
+        keys = digests_of(_keyed(attribute, names)).tolist()
+        rows = rows_of(self._rows, "mention", "key", list(dict.fromkeys(keys)))
+        found: dict[int, bytes] = dict(rows)
+        held = (numbers_from_bytes(found.get(key, b"")).reshape(-1, 2) for key in keys)
+        return [(columns[:, 0], columns[:, 1]) for columns in held]
+
+    def owners(self, numbers: IntArray, most: int | None = None) -> IntArray:
+        """The entity of each of these ascending fragments, shape [fragments].
+
+        After the first `most` entities, those of others are -1.
+        """
+        owners, count, step = np.full(len(numbers), -1), 0, _FIRST_AT_ONCE
+        while most is None or count < most:
+            # an entity with many of them is read once
+            left = np.flatnonzero(owners < 0)[:step]
+            if not len(left):
+                break
+            homes = self._pages.homes(numbers[left].tolist())
+            for id, _, members in rows_of(
+                self._rows, "entity", "subproblem", sorted({*homes.values()})
+            ):
+                held = numbers_from_bytes(members)
+                at = np.searchsorted(numbers, held).clip(max=len(numbers) - 1)
+                at = at[numbers[at] == held]
+                if len(at):
+                    owners[at] = first = int(held.min())
+                    self.ids[first] = id
+                    count += 1
+            if (owners[left] < 0).any():
+                damaged(self._rows, "the table of mentions")
+            step = min(2 * step, _AT_ONCE)
+        return owners
+
+    def _meant(
+        self, names: Mentions, stated: Mentions, n_keys: int, source_of: Callable[[int], str]
+    ) -> Meanings:
+        """What stated names mean; units are digests, of which `source_of` has the text."""
+        units, at = np.unique(np.concatenate((names.unit, stated.unit)), return_inverse=True)
+        shared = np.intersect1d(names.unit, stated.unit).tolist()
+        large = [unit for unit in shared if unit >= 0 and self._is_large(unit, source_of)]
+        number = np.where((units < 0) | np.isin(units, large), -1, np.arange(len(units)))[at]
+        n = len(names.unit)
+        return meanings_of(
+            names._replace(unit=number[:n]), stated._replace(unit=number[n:]), n_keys
+        )
+
+    def _is_large(self, unit: int, source_of: Callable[[int], str]) -> bool:
+        if unit not in self._large:
+            of = "SELECT 1 FROM fragment WHERE source = ? LIMIT ?"
+            limit = source_of(unit), LARGEST_UNIT + 1
+            (count,) = ask(self._rows, f"SELECT count(*) FROM ({of})", limit)[0]
+            if not count:
+                damaged(self._rows, "the index of fragment")
+            self._large[unit] = count > LARGEST_UNIT
+        return self._large[unit]
+
+
+def _nothing() -> IntArray:
+    return np.zeros(0, np.int64)
