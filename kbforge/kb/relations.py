@@ -206,8 +206,8 @@ class Relations:
     """
 
     attributes: tuple[str, ...]
-    _meanings: Meanings
-    _keys: Mapping[str, int]  # number of a folded name
+    meanings: Meanings
+    keys: Mapping[str, int]  # number of a folded name
 
     @classmethod
     def of(
@@ -265,7 +265,7 @@ class Relations:
             owner = owner if numbers is None else numbers[owner]
             attribute = entities.attribute[cells][cell].tolist()
             keys = [
-                self._keys.get(normalised(stated.texts[a][v]), -1)
+                self.keys.get(normalised(stated.texts[a][v]), -1)
                 for a, v in zip(attribute, entities.value[values].tolist(), strict=True)
             ]
             return self._members(values, owner, np.array(keys, np.int64), ids)
@@ -275,8 +275,8 @@ class Relations:
     def _members(
         self, values: IntArray, owner: IntArray, key: IntArray, ids: Mapping[int, str]
     ) -> dict[int, str]:
-        told = self._meanings
-        code = owner * len(self._keys) + key
+        told = self.meanings
+        code = owner * len(self.keys) + key
         row = at_numbers(told.code, np.arange(len(told.code)), np.where(key < 0, -1, code), -1)
         out: dict[int, str] = {}
         for value, at in zip(values[row >= 0].tolist(), row[row >= 0].tolist(), strict=True):

@@ -63,6 +63,7 @@ class References:
         self._homes: dict[int, int] = {}
         self._entities: list[tuple[str, int, bytes]] = []
         self._runs: list[tuple[int, int]] = []
+        self._mentioned: set[int] = set()
         self._keys: dict[str, set[Any]] = {"page": set(), "kept": set(), "image": set()}
 
     def add(self, table: str, row: tuple[Any, ...]) -> None:
@@ -73,6 +74,8 @@ class References:
             self._homes[row[0]] = row[3]
         elif table == "entity":
             self._entities.append(row)
+        elif table == "mention":
+            self._mentioned.update(numbers_from_bytes(row[1])[::2].tolist())
         elif table == "run":
             self._runs.append((row[0], row[6]))
         elif table in self._keys:
@@ -95,6 +98,8 @@ class References:
             held |= numbers
         for number in sorted(set(self._homes) - held):
             yield f"no entity holds fragment number {number}"
+        for number in sorted(self._mentioned - self._homes.keys()):
+            yield f"mention has fragment number {number}, which does not exist"
         if "totals" in self._facts:
             totals = _object(self._facts["totals"].partition(b"\n")[0])
             for name, table in (("n_fragments", "fragment"), ("n_subproblems", "page")):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -17,17 +19,49 @@ from kbforge.jobs.history import between
 from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
+from kbforge.jobs.views import store_view
+from kbforge.kb.relations import Relations
 from kbforge.store.changes import changes
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from kbforge.texts import normalised
 from tests.people import people
 from tests.profile import examples
 from tests.regroupings import compared, told
 from tests.soak.events import require_consistent
 
-PEOPLE = people(12, 8)
+NAMES = [fragment.properties.get("name", ("Nobody",)) for fragment in people(12, 8)]
+PEOPLE = [
+    replace(x, properties={**x.properties, "knows": NAMES[-1 - at]}, source=f"s{at % 5}")
+    for at, x in enumerate(people(12, 8))
+]
 IDS = [fragment.id for fragment in PEOPLE]
 PLACES = st.integers(0, 1000)
+OPTIONS = RunOptions(likelihood="attributes", alpha=10.0, refers="knows")
+
+
+def require_links(store: Store) -> None:
+    """The links are those that the formula gives to all fragments, computed afresh."""
+    numbers = store.pages.numbers([fragment.id for fragment in store.fragments()])
+    holders = {number: store.entity_of(number) for number in sorted(numbers.values())}
+    held = store.pages.fragments(list(holders))
+    firsts = np.array([min(members) for _, members in holders.values()])
+    found = Relations.of([held[number] for number in holders], firsts, "knows")
+    expected: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    if found is not None:
+        ids = {min(members): id for id, members in holders.values()}
+        keys = dict(zip(found.keys.values(), found.keys, strict=True))
+        for code, *ranked in zip(*(column.tolist() for column in found.meanings), strict=True):
+            own, key = divmod(code, len(keys))
+            expected[ids[own], keys[key]] = [
+                (ids[meant], round(probability, 4))
+                for meant, probability in (ranked[:2], ranked[2:])
+                if meant >= 0
+            ]
+    for entity in store_view(store).entities():
+        for value in entity.properties["knows"]:
+            told = [(one.entity, one.probability) for one in value.meanings]
+            assert told == expected.get((entity.id, normalised(value.value)), [])
 
 
 class Events(RuleBasedStateMachine):
@@ -46,7 +80,7 @@ class Events(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        add_fragments(self.path, PEOPLE[:12], RunOptions(likelihood="attributes", alpha=10.0))
+        add_fragments(self.path, PEOPLE[:12], OPTIONS)
 
     @property
     def here(self) -> list[str]:
@@ -105,6 +139,7 @@ class Events(RuleBasedStateMachine):
                 entity, held = store.entity_of(number)
                 now[entity] = {x.id for x in store.pages.fragments(list(held)).values()}
             self.seen[last.number] = now
+            require_links(store)
             if not self.erased:
                 for run, before in self.seen.items():
                     assert told(between(store, run, last.number)) == compared(before, now), run

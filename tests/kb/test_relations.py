@@ -105,7 +105,7 @@ def test_namesakes_are_told_apart_by_the_text() -> None:
     entities = np.array([0, 0, 2, 3, 4])
     found = Relations.of(fragments, entities, "visits")
     assert found is not None
-    told = found._meanings
+    told = found.meanings
     assert told.best.tolist() == [2, 0]
     assert told.second.tolist() == [0, 2]
     assert told.probability[0] > 0.95
@@ -148,7 +148,7 @@ def test_names_in_parts_are_joined() -> None:
     fragments.append(Fragment("t", _tuples({"title": ["Thesis"], "author": ["ADA LOVELACE"]})))
     found = Relations.of(fragments, np.arange(4), "author")
     assert found is not None
-    assert found._meanings.best.tolist() == [0]
+    assert found.meanings.best.tolist() == [0]
 
 
 def test_an_unknown_attribute_is_refused() -> None:

@@ -17,6 +17,7 @@ _TABLES = {
     "kept": "digest, content",
     "fragment": "number, id, place, subproblem, source, line",
     "page": "name, first, content",
+    "mention": "key, content",
     "entity": "id, subproblem, members",
     "redirect": "id, targets",
     "image": "run, entity, fragments",
@@ -30,9 +31,11 @@ def dump(path: Path | str) -> list[str]:
     """The lines of a store."""
     rows = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
+        there = {name for (name,) in rows.execute("SELECT name FROM sqlite_master")}
         lines = [
             f"{table} {row!r}"
             for table, columns in _TABLES.items()
+            if table in there  # an older store lacks some
             for row in rows.execute(f"SELECT {columns} FROM {table}")
             if (table, row[0]) != ("meta", "log")
         ]

@@ -30,7 +30,7 @@ from kbforge.jobs.views import entities_of
 from kbforge.store.database import SMALL, Database
 from kbforge.store.pages import page_from_bytes, page_to_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import COLUMNS, change_rows, rows_of, write_rows
+from kbforge.store.tables import COLUMNS, change_rows, insert_rows, rows_of, write_rows
 from tests.people import people
 from tests.program import Run
 from tests.store.copies import enlarge
@@ -190,6 +190,8 @@ def test_a_changed_row_is_noticed_by_whoever_reads_it(table: str, path: Path) ->
     if table != "stale":  # a store of version 1 has no confidence yet
         complete_confidence(str(path))
     with Database(str(path), write=True) as database:
+        if table == "mention":  # nor mentions
+            insert_rows(database.connection, table, [(1, b"")])
         column = COLUMNS[table][-1] if table != "stale" else "checksum"
         database.connection.execute(f"UPDATE {table} SET {column} = '1'")
     with pytest.raises(KBForgeError, match=rf"damaged: the row .* of {table} is damaged"):
