@@ -44,12 +44,24 @@ Order: TypeAlias = Literal["largest", "least_sure"]
 ORDERS = get_args(Order)
 
 
+class MeantEntity(Answer, frozen=True):
+    """An entity that a value may name, and the probability that it does."""
+
+    entity: EntityReference
+    probability: Probability
+
+
 class StatedValue(Answer, frozen=True):
-    """A value, the number of fragments that state it, and the first of them."""
+    """A value, the number of fragments that state it, and the first of them.
+
+    The other members are as in a knowledge base; the most probable meaning is the first one.
+    """
 
     value: str
     count: Natural
     fragments: Sequence[str]
+    confidence: Probability | None
+    meanings: list[MeantEntity]
 
 
 class Member(Answer, frozen=True):
@@ -252,13 +264,7 @@ def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerE
             *(own.id, own.name, len(own.fragments), own.confidence, own.probability),
             said=how_sure(own.confidence),
             subproblem=own.subproblem,
-            properties={
-                attribute: [
-                    StatedValue(value.value, value.count, value.fragments[:_MOST_STATING])
-                    for value in values[:_MOST_VALUES]
-                ]
-                for attribute, values in own.properties.items()
-            },
+            properties=_properties(readers, store, own),
             distinct={attribute: len(values) for attribute, values in own.properties.items()},
             fragments=told,
             next=end,
@@ -271,6 +277,23 @@ def _block(readers: Readers, store: Store, id: str) -> tuple[list[Entity], Entit
     """The entities of an entity's subproblem, and the entity itself."""
     block = list(readers.view_of(store).of_subproblems([store.entity(id)[0]]))
     return block, next(one for one in block if one.id == id)
+
+
+def _properties(readers: Readers, store: Store, own: Entity) -> dict[str, list[StatedValue]]:
+    """The first values of each attribute, with references to the entities that they may name."""
+    first = {attribute: values[:_MOST_VALUES] for attribute, values in own.properties.items()}
+    meant = {m.entity for values in first.values() for value in values for m in value.meanings}
+    named = {one.id: one for one in references(readers, store, sorted(meant))}
+    return {
+        attribute: [
+            StatedValue(
+                *(value.value, value.count, value.fragments[:_MOST_STATING], value.confidence),
+                [MeantEntity(named[m.entity], m.probability) for m in value.meanings],
+            )
+            for value in values
+        ]
+        for attribute, values in first.items()
+    }
 
 
 def _fragments(

@@ -1,0 +1,84 @@
+"""Pages of entities that name each other: links, contradictions, times and paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from kbforge.contracts import Fragment
+from kbforge.fit.choices import RunOptions
+from kbforge.jobs.update import add_fragments
+from kbforge_serve.app import application
+from kbforge_serve.service import Service
+
+PAGE = {"accept": "text/html"}
+HOSTILE = "</bdi></td><script>alert(1)</script>"
+
+
+def stated(id: str, name: str, register: str = "", **more: str) -> Fragment:
+    """A fragment; two of one register are different entities."""
+    own = {"name": (name,), "register": (register or id,)}
+    return Fragment(id, own | {key: (value,) for key, value in more.items()})
+
+
+FRAGMENTS = [
+    stated("acme 1", "Acme", "north"),
+    stated("acme 2", "Acme", "south"),
+    stated("acme 3", "Acme", "north"),
+    stated("hydro 1", "Norsk Hydro"),
+    stated("hydro 2", HOSTILE),
+    stated("ada", "Ada Berg", employer="Acme", knows="Bo Dahl"),
+    stated("bo", "Bo Dahl", employer="NORSK HYDRO"),
+    stated("cy", "Cy Eide", employer=HOSTILE),
+    *(stated(f"p{k}", f"Person Number{k}", employer="Norsk Hydro") for k in range(30)),
+]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store whose people have employers, of which two are called Acme."""
+    path = tmp_path_factory.mktemp("linked") / "kb.sqlite"
+    options = RunOptions(likelihood="names", alpha=1.0, refers="employer,knows", link="register")
+    add_fragments(str(path), FRAGMENTS, options)
+    return path
+
+
+@pytest.fixture(scope="module")
+def client(base: Path) -> Iterator[TestClient]:
+    """A client of the application over the store."""
+    with TestClient(application(Service(str(base))), "http://localhost") as made:
+        yield made
+
+
+def home(client: TestClient, fragment: str) -> str:
+    """The entity of a fragment."""
+    found: str = client.get("/fragment.json", params={"id": fragment}).json()["entity"]["id"]
+    return found
+
+
+def test_a_value_that_names_an_entity_leads_to_it(client: TestClient) -> None:
+    hydro = home(client, "hydro 1")
+    (value,) = client.get(f"/entity/{home(client, 'bo')}.json").json()["properties"]["employer"]
+    assert [one["entity"]["name"] for one in value["meanings"]] == ["Norsk Hydro"]
+    page = client.get(f"/entity/{home(client, 'bo')}", headers=PAGE).text
+    assert f'<a href="/entity/{hydro}"><bdi>NORSK HYDRO</bdi></a>' in page
+    assert "<small>→ <bdi>Norsk Hydro</bdi></small>" in page
+
+
+def test_a_value_that_may_name_two_entities_names_both(client: TestClient) -> None:
+    (value,) = client.get(f"/entity/{home(client, 'ada')}.json").json()["properties"]["employer"]
+    one, other = (meant["entity"]["id"] for meant in value["meanings"])
+    assert {one, other} == {home(client, "acme 1"), home(client, "acme 3")}
+    page = client.get(f"/entity/{home(client, 'ada')}", headers=PAGE).text
+    first, second = (f"{meant['probability'] * 100:.0f} %" for meant in value["meanings"])
+    link = f'<a href="/entity/{one}"><bdi>Acme</bdi></a> <small>{first}</small>'
+    assert f'{link} <small>or perhaps <a href="/entity/{other}"><bdi>Acme</bdi></a> {second}' in page
+
+
+def test_hostile_values_are_shown_as_text(client: TestClient) -> None:
+    page = client.get(f"/entity/{home(client, 'cy')}", headers=PAGE).text
+    assert f'<a href="/entity/{home(client, "hydro 2")}"><bdi>&lt;/bdi&gt;' in page
+    assert "<script>alert" not in page
