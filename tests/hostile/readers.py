@@ -76,7 +76,7 @@ READERS = (
     Reader("load langchain", "langchain.jsonl", "load property-graph {} -o out.jsonl"),
     Reader("load llamaindex", "llamaindex.json", "load property-graph {} -o out.jsonl"),
     Reader("resolve graph", "graph.graphml", "resolve graph {} --likelihood names -o out"),
-    Reader("resolve graphiti", "graphiti.json", "resolve graph {} --likelihood names -o out"),
+    Reader("resolve graphiti", "graphiti.json", "resolve graph {} --likelihood names -o facts"),
     Reader("answers", "answers.jsonl", "cluster people.jsonl --answers {} -o out.jsonl"),
     Reader("decisions", "decisions.jsonl", "decide kb.sqlite --file {}"),
     Reader("pipeline", "pipeline.toml", "run {} --dry-run"),

@@ -9,7 +9,7 @@ import typer
 from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import counted, quoted
+from kbforge.errors import UsageError, counted, quoted
 
 if TYPE_CHECKING:
     from kbforge_graphs.resolve.graph import Report
@@ -77,16 +77,18 @@ def graph_command(
 
         kbforge resolve graph rag_storage --into kb.sqlite --json
     """
-    from pathlib import PurePath
+    from pathlib import Path
 
     from kbforge.files.io import require_apart
     from kbforge_graphs.resolve import graph as job
 
-    name = PurePath(graph).name.partition(".")[0] or "graph"
+    name = Path(graph).name.partition(".")[0] or "graph"
     output = output if options.is_given(context, "output") else f"{name}-resolved"
     into = into if options.is_given(context, "into") else f"{output.rstrip('/')}.sqlite"
-    require_apart(output, [graph], whole=True)
-    require_apart(into, [graph, output])
+    for place in (output, into):
+        require_apart(place, [graph], whole=True)
+        if Path(graph).resolve() in Path(place).resolve().parents:
+            raise UsageError(f"{quoted(place, 400)} is in the graph's folder; name another place")
     choices = options.choices_of(context)
     with console.working("reading the graph"):
         found = job.Graph(graph, source)

@@ -59,7 +59,7 @@ class Rewriter:
 
     plan: Plan
     node_ids: dict[str, Any] = field(default_factory=dict)  # of nodes with a record, by new key
-    edge_ids: dict[str, list[tuple[Sequence[str], str]]] = field(default_factory=dict)
+    edge_ids: dict[str, list[tuple[Sequence[str], Any]]] = field(default_factory=dict)
     """The units and the new id of each part of a relation, by its old id."""
 
     # --- nodes ------------------------------------------------------------------------------------
@@ -82,10 +82,10 @@ class Rewriter:
             if node.key != node.survivor and of_key[node.survivor]:
                 made = self._node(node, of_key[node.survivor][0], of_key, layout)
                 if layout.id:
-                    made[layout.id] = _made_id(made[layout.id], node.key)
+                    made[layout.id] = _made_id(made.get(layout.id), node.key)
                 out.append(numbers.counted(made))
         if layout.id:
-            self.node_ids |= {str(record[layout.key]): record[layout.id] for record in out}
+            self.node_ids |= {str(record[layout.key]): record.get(layout.id) for record in out}
         return out
 
     def _node(
@@ -135,15 +135,16 @@ class Rewriter:
                 made = self._edge(records, first, pieces, layout)
                 if first.at in used:
                     if layout.id:
-                        made[layout.id] = _made_id(made[layout.id], *first.ends)
+                        made[layout.id] = _made_id(made.get(layout.id), *first.ends)
                     made = numbers.counted(made)
                 used.add(first.at)
                 out.append((first.at, made))
                 made_of = [(piece, made) for piece in pieces]
             for piece, record in made_of:
                 if layout.id:
-                    found = (piece.units, record[layout.id])
-                    self.edge_ids.setdefault(records[piece.at][layout.id], []).append(found)
+                    found = (piece.units, record.get(layout.id))
+                    old = str(records[piece.at].get(layout.id))
+                    self.edge_ids.setdefault(old, []).append(found)
         return [record for _, record in sorted(out, key=lambda one: one[0])]
 
     def _pieces(
@@ -201,7 +202,7 @@ class Rewriter:
 
     # --- what refers to them ----------------------------------------------------------------------
 
-    def edge_ids_of(self, old: str, unit: str | None) -> list[str]:
+    def edge_ids_of(self, old: str, unit: str) -> list[Any]:
         """The new ids of a relation, of the part that a unit states if there is one."""
         parts = self.edge_ids.get(old, [((), old)])
         of_unit = [new for units, new in parts if unit in units]

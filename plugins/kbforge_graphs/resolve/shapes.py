@@ -17,9 +17,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import shutil
+import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree
@@ -34,8 +36,8 @@ from kbforge.files.io import read_small
 from kbforge_graphs.resolve.plan import Plan
 from kbforge_graphs.resolve.rewrite import Layout, Record, Rewriter
 from kbforge_graphs.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS
+from kbforge_graphs.sources.graphs import GraphEntity, Relation
 from kbforge_graphs.sources.graphs import Record as Stated
-from kbforge_graphs.sources.graphs import Relation
 from kbforge_graphs.sources.lightrag import GRAPH, SEPARATOR
 from kbforge_graphs.sources.property_graph import (
     COGX_ENTITIES,
@@ -43,6 +45,7 @@ from kbforge_graphs.sources.property_graph import (
     flavor_of,
     of_document,
 )
+from kbforge_plugins.sources.parquet import rows_of
 
 _MOST_BYTES = 1 << 30  # of a JSON file
 _STALE = "what a model wrote about communities describes the graph before; let its tool write again"
@@ -101,7 +104,12 @@ class Shape(ABC):
             else:
                 shutil.copyfile(file, out / file.name)
         rewriter = Rewriter(plan)
-        self.write(out, rewriter)
+        try:
+            self.write(out, rewriter)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            got = f"others ({type(error).__name__}: {quoted(str(error), 100)})"
+            place = quoted(str(self.folder), 400)
+            raise KBForgeError(f"{place}: expected files of {self.name}, got {got}") from error
         return rewriter
 
     def resolve(self, rewriter: Rewriter) -> None:
@@ -132,10 +140,8 @@ class GraphRag(Shape):
         self.nodes, self.edges = self._rows(ENTITIES), self._rows(RELATIONSHIPS)
 
     def _rows(self, name: str) -> list[Record]:
-        import pyarrow.parquet as pq
-
-        rows: list[Record] = pq.read_table(self.folder / name).to_pylist()
-        return rows
+        with rows_of(str(self.folder / name), stop) as (columns, rows):
+            return [dict(zip(columns, cells, strict=True)) for _, cells in rows]
 
     def write(self, out: Path, rewriter: Rewriter) -> None:
         key_of = {row.get("id"): row["title"] for row in self.nodes}
@@ -179,20 +185,14 @@ class GraphRag(Shape):
 
     def _write_degrees(self, before: Counter[str]) -> None:
         after = _degrees(self.edges)
-        if self.nodes and "degree" in self.nodes[0]:
-            self.nodes = [
-                row if before[row["title"]] == after[row["title"]]
-                else {**row, "degree": after[row["title"]]}
-                for row in self.nodes
-            ]  # fmt: skip
-        if self.edges and "combined_degree" in self.edges[0]:
-            changed = {key for key in before | after if before[key] != after[key]}
-            self.edges = [
-                {**row, "combined_degree": after[row["source"]] + after[row["target"]]}
-                if {row["source"], row["target"]} & changed
-                else row
-                for row in self.edges
-            ]
+        changed = {key for key in before | after if before[key] != after[key]}
+        for rows, column, ends in (
+            (self.nodes, "degree", ("title",)),
+            (self.edges, "combined_degree", self.edge.ends),
+        ):
+            for at, row in enumerate(rows):
+                if column in row and any(row[end] in changed for end in ends):
+                    rows[at] = {**row, column: sum(after[row[end]] for end in ends)}
 
     def _save(self, out: Path, name: str, rows: Sequence[Record]) -> None:
         import pyarrow as pa
@@ -395,10 +395,25 @@ def _picked(matrix: str, rows: Sequence[int], count: int) -> str:
     return base64.b64encode(b"".join(content[at * size : (at + 1) * size] for at in rows)).decode()
 
 
-class CogneeFolder(Shape):
-    """A folder of Cognee's exchange format (COGX)."""
+class _Named(Shape):
+    """Nodes with an id, which is the key, and a name."""
 
     name = "property-graph"
+
+    def new_key(self, key: str, number: int) -> str:
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key}\0{number}"))
+
+    @cached_property
+    def _names(self) -> Mapping[str, str]:
+        return {x.key: x.name for x in self.stated if isinstance(x, GraphEntity)}
+
+    def name_of(self, key: str) -> str:
+        return self._names.get(key, key)
+
+
+class CogneeFolder(_Named):
+    """A folder of Cognee's exchange format (COGX)."""
+
     node = Layout("external_id", texts={"description": "\n", "aliases": ""})
     edge = Layout(
         *("", ("subject_ref", "object_ref"), "external_id", "", "", ""),
@@ -409,15 +424,6 @@ class CogneeFolder(Shape):
 
     def read(self, path: Path) -> None:
         self.nodes, self.edges = (_lines(path / name) for name in (COGX_ENTITIES, COGX_FACTS))
-        self._names = {
-            str(row["external_id"]): row.get("name") or row["external_id"] for row in self.nodes
-        }
-
-    def new_key(self, key: str, number: int) -> str:
-        return _new_id(key, number)
-
-    def name_of(self, key: str) -> str:
-        return str(self._names.get(key, key))
 
     def write(self, out: Path, rewriter: Rewriter) -> None:
         self.resolve(rewriter)
@@ -431,14 +437,13 @@ class CogneeFolder(Shape):
             manifest.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
-class Document(Shape):
+class Document(_Named):
     """One JSON object of Graphiti or Cognee.
 
     An edge of Graphiti is a statement: only those that state the same fact for the same time become
     one. Edges of Cognee are one if their relationship is.
     """
 
-    name = "property-graph"
     _ENDS: ClassVar = {
         "graphiti": ("source_node_uuid", "target_node_uuid"),
         "cognee": ("source_node_id", "target_node_id"),
@@ -470,13 +475,6 @@ class Document(Shape):
             kind=statement if graphiti else ("relationship_name", "valid_at", "invalid_at"),
             is_directed=True,
         )
-        self._names = {str(row[key]): row.get("name") or row[key] for row in self.nodes}
-
-    def new_key(self, key: str, number: int) -> str:
-        return _new_id(key, number)
-
-    def name_of(self, key: str) -> str:
-        return str(self._names.get(key, key))
 
     def write(self, out: Path, rewriter: Rewriter) -> None:
         self.resolve(rewriter)
@@ -524,12 +522,6 @@ class Triples(Shape):
 
 _TRIPLE = ("head", "relation", "tail", "weight", "context")
 _COGNEE_TEXTS = {"description": "\n", "edge_text": "\n"}
-
-
-def _new_id(key: str, number: int) -> str:
-    import uuid
-
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key}\0{number}"))
 
 
 def _json(file: Path) -> Any:

@@ -80,9 +80,7 @@ def _relation(row: Mapping[str, Any], place: str) -> Relation:
         head=_cell(row, place, "source", "text"),
         tail=_cell(row, place, "target", "text"),
         units=_cell(row, place, "text_unit_ids", "a list of ids", []),
-        description=_cell(row, place, "description", "text", ""),
         weight=float(_cell(row, place, "weight", "a number", 1.0)),
-        id=_cell(row, place, "id", "text", ""),
         place=place,
     )
 

@@ -72,10 +72,7 @@ class Relation(NamedTuple):
     # the ids of the text units that state it; none if the graph has no units
     units: Sequence[str] = ()
     type: str = ""  # its type, such as "capital of"; "" if the graph has no types
-    description: str = ""
-    keywords: str = ""
     weight: float = 1.0
-    id: str = ""
     place: str = ""  # `file:row`, for errors
 
 

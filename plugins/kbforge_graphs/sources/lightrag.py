@@ -85,7 +85,6 @@ def _all_chunks(store: Mapping[str, Any], key: str) -> list[str] | None:
 def _record(element: Element, chunks: Callable[[type[Record], str], list[str] | None]) -> Record:
     data, place = element.data, element.place
     units = _parts(data.get("source_id", ""))
-    description = "\n".join(_parts(data.get("description", "")))
     if element.kind == "node":
         key = element.attribute("id")
         return GraphEntity(
@@ -93,7 +92,7 @@ def _record(element: Element, chunks: Callable[[type[Record], str], list[str] | 
             name=_bare(key),
             units=(chunks(GraphEntity, key) if data.get("truncate") else None) or units,
             type=_bare(data.get("entity_type", "")),
-            description=description,
+            description="\n".join(_parts(data.get("description", ""))),
             place=place,
         )
     head, tail = element.attribute("source"), element.attribute("target")
@@ -102,9 +101,7 @@ def _record(element: Element, chunks: Callable[[type[Record], str], list[str] | 
         head=head,
         tail=tail,
         units=(chunks(Relation, pair) if data.get("truncate") else None) or units,
-        description=description,
         weight=_weight(data.get("weight", ""), place),
-        keywords=data.get("keywords", ""),
         place=place,
     )
 

@@ -111,9 +111,7 @@ def _of_cogx(folder: Path, on_bad: OnBad) -> dict[str, list[Any]]:
             *rows("nodes.jsonl"),
             *(renamed(row, document, type="DocumentChunk") for row in rows("documents.jsonl")),
         ],
-        "edges": [
-            renamed(row, {**ends, "fact_text": "edge_text"}) for row in rows(COGX_FACTS, True)
-        ],
+        "edges": [renamed(row, ends) for row in rows(COGX_FACTS, True)],
     }
 
 
@@ -186,16 +184,9 @@ _NEO_NODE = _shape({"id": _ID}, label=_TEXT, properties=_PROPERTIES)
 _NEO_RELATION = _shape({"start_node_id": _ID, "end_node_id": _ID}, type=_TEXT)
 _NEO_GRAPH = _shape({"nodes": _many(_NEO_NODE)}, relationships=_many(_NEO_RELATION))
 _COGNEE_NODE = _shape({"id": _ID}, name=_TEXT, type=_TEXT, description=_TEXT)
-_COGNEE_EDGE = _shape(
-    {"source_node_id": _ID, "target_node_id": _ID}, relationship_name=_TEXT, description=_TEXT
-)
+_COGNEE_EDGE = _shape({"source_node_id": _ID, "target_node_id": _ID}, relationship_name=_TEXT)
 _COGNEE_GRAPH = _shape({"nodes": _many(_COGNEE_NODE)}, edges=_many(_COGNEE_EDGE))
-_EXPORT_EDGE = _shape(
-    {"source": _ID, "target": _ID},
-    called={"description": "edge_text"},
-    relationship_name=_TEXT,
-    description=_TEXT,
-)
+_EXPORT_EDGE = _shape({"source": _ID, "target": _ID}, relationship_name=_TEXT)
 _EXPORT_GRAPH = _shape({"nodes": _many(_COGNEE_NODE)}, edges=_many(_EXPORT_EDGE))
 _GRAPHITI_NODE = _shape(
     {"id": str},
@@ -207,9 +198,7 @@ _GRAPHITI_NODE = _shape(
 )
 _GRAPHITI_EDGE = _shape(
     {"source_node_uuid": str, "target_node_uuid": str},
-    called={"description": "fact"},
     name=_TEXT,
-    description=_TEXT,
     episodes=list[str] | None,
 )
 _GRAPHITI_GRAPH = _shape({"nodes": _many(_GRAPHITI_NODE)}, edges=_many(_GRAPHITI_EDGE))
@@ -278,8 +267,7 @@ def of_document(flavor: Flavor, value: Any, where: str, unit: str) -> Iterator[R
             shared = [one for one in units.get(head, ()) if one in units.get(tail, ())]
             own = getattr(link, "episodes", None)
             of_it = own or shared or units.get(head) or units.get(tail) or [unit]
-            said = getattr(link, "description", None) or ""
-            yield Relation(head, tail, of_it, getattr(link, type_of) or "", said, place=where)
+            yield Relation(head, tail, of_it, getattr(link, type_of) or "", place=where)
 
 
 def _kind(stated: str | list[str] | None) -> str:

@@ -369,6 +369,10 @@ def test_what_is_no_graph_is_one_sentence(tmp_path, program):
     ran = program("resolve", "graph", folder, "-o", folder)
     assert ran.code == 2
     assert "is an input" in ran.err
+    for place in (folder / "out", tmp_path / "out" / ".." / "graph" / "out"):
+        ran = program("resolve", "graph", folder, "-o", place)
+        assert ran.code == 2
+        assert "is in the graph's folder" in ran.err
     shutil.copyfile(
         SHAPES["nano"](tmp_path / "nano") / "graph_chunk_entity_relation.graphml",
         folder / "graph_chunk_entity_relation.graphml",
@@ -378,6 +382,28 @@ def test_what_is_no_graph_is_one_sentence(tmp_path, program):
     assert "has files of graphrag and lightrag; name one with --source" in ran.err
     ran = program("resolve", "graph", folder, "--source", "lightrag", "-o", tmp_path / "out")
     assert ran.code == 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "file", "content"),
+    [
+        ("lightrag", "kv_store_full_entities.json", '{"d": null}'),
+        ("lightrag", "kv_store_relation_chunks.json", '{"a<SEP>b": 3}'),
+        ("lightrag", "vdb_entities.json", '{"data": [{"entity_name": ["x"]}], "matrix": "?"}'),
+        ("lightrag", "vdb_entities.json", "[]"),
+        ("graphrag", "text_units.parquet", "PAR1"),
+        ("graphiti", "graph.json", '{"nodes": [{"uuid": "a"}], "edges": [3]}'),
+        ("cogx", "manifest.json", "{"),
+    ],
+)
+def test_damage_is_one_sentence(tmp_path, program, shape, file, content):
+    folder = SHAPES[shape](tmp_path / "graph")
+    (folder / file).write_text(content)
+    ran = program("resolve", "graph", folder, "-o", tmp_path / "out", "--likelihood", "names")
+    assert ran.code == 1
+    assert ran.err.splitlines()[-1].startswith("kbforge: ")
+    assert "Traceback" not in ran.err
+    assert not (tmp_path / "out").exists()
 
 
 # --- real graphs ----------------------------------------------------------------------------------
