@@ -90,10 +90,15 @@ class Mentions(NamedTuple):
     stated: Mapping[str, Counter[str]] = {}
 
 
+def meant_by(entities: Iterable[Entity]) -> set[str]:
+    """The entities that values of some entities may name."""
+    values = (value for one in entities for held in one.properties.values() for value in held)
+    return {meaning.entity for value in values for meaning in value.meanings}
+
+
 def mentions_of(chosen: Sequence[Entity], entities: Iterable[Entity]) -> Mentions:
     """The links of some entities, in one pass over all."""
-    values = (value for one in chosen for held in one.properties.values() for value in held)
-    wanted = {meaning.entity for value in values for meaning in value.meanings}
+    wanted = meant_by(chosen)
     found = Mentions({}, {entity.id: Counter() for entity in chosen})
     names = dict[str, str]()
     for entity in entities:

@@ -44,7 +44,7 @@ _SAMPLE = 2_000  # statements of an attribute that decide whether it refers
 _LEAST_NAMES, _LEAST_SHARE = 3, 0.25
 # or n are names in the same text unit, and the share of names is this, with some more divided by n
 _LEAST_NEAR, _FEWER_NEAR = 0.1, 0.3
-_DIGITS = 4
+DIGITS = 4
 
 
 AUTO = "auto"
@@ -289,7 +289,7 @@ class Relations:
 
 
 def _json(id: str, probability: float) -> str:
-    return f'"entity":{orjson.dumps(id).decode()},"probability":{round(probability, _DIGITS)}'
+    return f'"entity":{orjson.dumps(id).decode()},"probability":{round(probability, DIGITS)}'
 
 
 class _Names:

@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from kbforge.contracts import Fragment, IntArray
 from kbforge.files.columns import FragmentColumns, statements_of
 from kbforge.kb.relations import (
+    DIGITS,
     LARGEST_UNIT,
     Meanings,
     Mentions,
@@ -30,9 +32,10 @@ from kbforge.kb.relations import (
     names_in,
     stated_in,
 )
+from kbforge.numerics import at_numbers
 from kbforge.store.pages import StoredPages, numbers_from_bytes, numbers_to_bytes
 from kbforge.store.tables import ask, damaged, rows_of, write_rows
-from kbforge.texts import digests_of
+from kbforge.texts import LARGEST, digests_of
 
 REFERS = "refers"
 """The fact which attributes refer; stores of a version before 3 lack it until they learn again."""
@@ -109,6 +112,14 @@ def _units(fragments: Sequence[Fragment]) -> tuple[IntArray, dict[int, str]]:
     return np.array(units, np.int64), dict(zip(found, texts, strict=True))
 
 
+class Referrer(NamedTuple):
+    """An entity that names another one, and the probability that it means it."""
+
+    entity: str
+    attribute: str
+    probability: float
+
+
 class StoredLinks:
     """The links of a store's entities, in one state of it; `attributes` are those that refer."""
 
@@ -147,7 +158,7 @@ class StoredLinks:
         new = [name for name in names if name not in self._names]
         found = self._mentions("", new)
         holders = np.unique(np.concatenate([numbers for numbers, _ in found] or [_nothing()]))
-        owners = self.owners(holders)
+        owners = self._owners(holders)
         for name, (numbers, units) in zip(new, found, strict=True):
             self._names[name] = owners[np.searchsorted(holders, numbers)], units
             self._kept += 1 + len(numbers)
@@ -168,15 +179,64 @@ class StoredLinks:
         held = (numbers_from_bytes(found.get(key, b"")).reshape(-1, 2) for key in keys)
         return [(columns[:, 0], columns[:, 1]) for columns in held]
 
-    def owners(self, numbers: IntArray, most: int | None = None) -> IntArray:
+    def stating(
+        self, fragments: Sequence[Fragment], entity: int, begin: int = 0, most: int | None = None
+    ) -> tuple[list[Referrer], int | None]:
+        """The other way: the entities with values that mean an entity, in the order of their first
+        fragments that state one of its names.
+
+        Args:
+            fragments: all those of the entity.
+            entity: its number.
+            begin: the number of the fragment to begin with.
+            most: the number of entities that state its names to look at; None is all.
+
+        Returns them, and the fragment to continue with, None at the end.
+
+        """
+        keys = list(names_in(statements_of(fragments))[0])
+        parts = [
+            np.column_stack((np.full((len(numbers), 2), (attribute, key)), numbers, units))
+            for attribute, name in enumerate(self.attributes)
+            for key, (numbers, units) in enumerate(self._mentions(name, keys))
+        ]
+        attribute, key, number, unit = np.concatenate([np.zeros((0, 4), np.int64), *parts]).T
+        numbers, at = np.unique(number, return_inverse=True)
+        owners = self._owners(numbers, int(np.searchsorted(numbers, begin)), most)
+        chosen, following = _next_owners(numbers, owners, begin, most)
+        rows = np.flatnonzero(np.isin(owners[at], chosen))
+        attribute, key, unit, owner = attribute[rows], key[rows], unit[rows], owners[at[rows]]
+
+        def source_of(one: int) -> str:
+            of = int(number[rows[np.flatnonzero(unit == one)[0]]])
+            (row,) = rows_of(self._rows, "fragment", "number", [of], all_there=True)
+            return str(row[4])
+
+        stated = Mentions(key, owner, unit)
+        meant = self._meant(self._named(keys), stated, len(keys), source_of)
+        code = owner * len(keys) + key
+        mine = at_numbers(meant.code, meant.best, code, -1) == entity
+        probability = at_numbers(meant.code, meant.probability, code, 0.0)
+        found: dict[tuple[int, int], float] = {}
+        place = np.argsort(chosen)[np.searchsorted(np.sort(chosen), owner)]
+        order = np.lexsort((-probability, attribute, place))
+        for row in order[mine[order]].tolist():
+            found.setdefault((int(owner[row]), int(attribute[row])), float(probability[row]))
+        return [
+            Referrer(self.ids[owner], self.attributes[attribute], round(sure, DIGITS))
+            for (owner, attribute), sure in found.items()
+        ], following
+
+    def _owners(self, numbers: IntArray, begin: int = 0, most: int | None = None) -> IntArray:
         """The entity of each of these ascending fragments, shape [fragments].
 
-        After the first `most` entities, those of others are -1.
+        Those of the fragments from place `begin` on are looked up; after the first `most` entities,
+        others are -1.
         """
         owners, count, step = np.full(len(numbers), -1), 0, _FIRST_AT_ONCE
         while most is None or count < most:
             # an entity with many of them is read once
-            left = np.flatnonzero(owners < 0)[:step]
+            left = np.flatnonzero(owners[begin:] < 0)[:step] + begin
             if not len(left):
                 break
             homes = self._pages.homes(numbers[left].tolist())
@@ -217,6 +277,22 @@ class StoredLinks:
                 damaged(self._rows, "the index of fragment")
             self._large[unit] = count > LARGEST_UNIT
         return self._large[unit]
+
+
+def _next_owners(
+    numbers: IntArray, owners: IntArray, begin: int, most: int | None
+) -> tuple[IntArray, int | None]:
+    """At most so many owners of fragments, by their first one, which is not before `begin`; and the
+    first of another owner's fragments, None if there is none."""
+    unread = numbers[(owners < 0) & (numbers >= begin)]
+    end = int(unread[0]) if len(unread) else None
+    found, at = np.unique(owners, return_index=True)
+    first = numbers[at]
+    fits = (found >= 0) & (first >= begin) & (first < (LARGEST if end is None else end))
+    order = np.flatnonzero(fits)[np.argsort(first[fits])]
+    if most is not None and len(order) > most:
+        end = int(first[order[most]])
+    return found[order[:most]], end
 
 
 def _nothing() -> IntArray:

@@ -35,7 +35,7 @@ from kbforge.kb.entities import (
 from kbforge.kb.read import made_from_json
 from kbforge.kb.spelling import Words
 from kbforge.store.database import Database
-from kbforge.store.mentions import REFERS, StoredLinks
+from kbforge.store.mentions import REFERS, Referrer, StoredLinks
 from kbforge.store.pages import (
     StoredPages,
     columns_of_pages,
@@ -434,6 +434,18 @@ class StoreView(View):
         if fragment not in found:
             raise NotFoundError(f'the knowledge base has no fragment "{quoted(fragment)}"')
         return found[fragment]
+
+    def stating(
+        self, entity: Entity, begin: int = 0, most: int | None = None
+    ) -> tuple[list[Referrer], int | None]:
+        """The entities with values that mean this one, as `StoredLinks.stating`."""
+        with self._store.database.snapshot():
+            links = self._store.links
+            if links is None:
+                return [], None
+            _, numbers = self._store.entity(entity.id)
+            found = self._store.pages.fragments(numbers)
+            return links.stating([found[n] for n in numbers], min(numbers), begin, most)
 
     def with_ids(self, ids: Sequence[str]) -> list[Entity]:
         """The entities with these ids, by subproblem."""

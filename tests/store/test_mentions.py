@@ -19,10 +19,13 @@ from kbforge.jobs.cluster import cluster
 from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
-from kbforge.jobs.views import view_of
+from kbforge.jobs.views import store_view, view_of
 from kbforge.kb import relations
+from kbforge.kb.edges import edges_of
 from kbforge.store import mentions, store
 from kbforge.store.database import Database
+from kbforge.store.mentions import Referrer
+from kbforge.store.store import Store
 from kbforge.store.tables import write_rows
 from kbforge.texts import digest_of
 from tests.profile import examples
@@ -85,6 +88,28 @@ def test_a_store_has_the_links_of_a_file(fragments: list[Fragment]) -> None:
         cluster(fragments, options).write(file)
         add_fragments(path, fragments, options)
         assert lines_of(path) == Path(file).read_bytes()
+        require_both_ways(path)
+
+
+def require_both_ways(path: str) -> None:
+    """Whoever means an entity is found from there, at once or one by one."""
+    with Database(path) as database:
+        view = store_view(Store(database))
+        entities = list(view.entities())
+        expected: dict[str, list[tuple[str, str, float]]] = {one.id: [] for one in entities}
+        for edge in (edge for entity in entities for edge in edges_of(entity)):
+            expected[edge.tail].append((edge.head, edge.relation, edge.probability))
+        for entity in entities:
+            found, end = view.stating(entity)
+            assert end is None
+            assert sorted(found) == sorted(expected[entity.id])
+            paged: list[Referrer] = []
+            begin: int | None = 0
+            while begin is not None:
+                some, begin = view.stating(entity, begin, 1)
+                assert len({one.entity for one in some}) <= 1
+                paged += some
+            assert paged == found
 
 
 def person(id: str, name: str, **more: str) -> Fragment:
