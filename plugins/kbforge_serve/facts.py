@@ -5,7 +5,7 @@ Subproblems are identified by their names in the store.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -34,6 +34,7 @@ MOST_FRAGMENTS = 200
 _MOST_CHARACTERS = 4_000_000  # of the fragments in one answer
 _MOST_VALUES = 100  # of an attribute
 _MOST_STATING = 20  # fragments named for a value
+_MOST_SOURCES = 20  # that state a value in question
 _MOST_OTHERS = 3  # values that a fragment differs from
 _MOST_ALTERNATIVES = 10
 _MOST_RUNS = 50  # in the history of an entity
@@ -62,6 +63,17 @@ class StatedValue(Answer, frozen=True):
     fragments: Sequence[str]
     confidence: Probability | None
     meanings: list[MeantEntity]
+
+
+class Claim(Answer, frozen=True):
+    """A value in question: how probable it is, whether it is the one taken, and how many fragments
+    of each source state it ("" for those without a source)."""
+
+    value: str
+    confidence: Probability
+    taken: bool
+    count: Natural
+    sources: dict[str, Natural]
 
 
 class Member(Answer, frozen=True):
@@ -102,6 +114,7 @@ class EntityDetails(EntityReference, frozen=True):
     subproblem: Natural
     properties: dict[str, list[StatedValue]]
     distinct: dict[str, Natural]
+    contradictions: dict[str, list[Claim]]
     fragments: list[Member]
     next: Natural | None
     alternatives: list[CompetingGrouping]
@@ -266,6 +279,7 @@ def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerE
             subproblem=own.subproblem,
             properties=_properties(readers, store, own),
             distinct={attribute: len(values) for attribute, values in own.properties.items()},
+            contradictions=_contradictions(own, fragments),
             fragments=told,
             next=end,
             alternatives=_alternatives(own, block),
@@ -294,6 +308,27 @@ def _properties(readers: Readers, store: Store, own: Entity) -> dict[str, list[S
         ]
         for attribute, values in first.items()
     }
+
+
+def _contradictions(own: Entity, fragments: Sequence[Fragment]) -> dict[str, list[Claim]]:
+    """The values in question by attribute, the most probable first, and who states each."""
+    source = {one.id: one.source or "" for one in fragments}
+    found: dict[str, list[Claim]] = {}
+    for attribute, values in own.properties.items():
+        asked = [(value, value.confidence) for value in values if value.confidence is not None]
+        if not asked:
+            continue
+        taken = max(values, key=lambda value: value.confidence or 0.0)
+        claims = [
+            Claim(
+                *(value.value, sure, value is taken, value.count),
+                dict(Counter(source[id] for id in value.fragments).most_common(_MOST_SOURCES)),
+            )
+            for value, sure in asked
+        ]
+        claims.sort(key=lambda one: (not one.taken, -one.confidence))
+        found[attribute] = claims[:_MOST_VALUES]
+    return found
 
 
 def _fragments(

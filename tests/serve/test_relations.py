@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import Entity, Fragment, Value
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
+from kbforge.store.store import StoreView
+from kbforge_serve import facts
 from kbforge_serve.app import application
 from kbforge_serve.service import Service
 
@@ -74,11 +76,43 @@ def test_a_value_that_may_name_two_entities_names_both(client: TestClient) -> No
     assert {one, other} == {home(client, "acme 1"), home(client, "acme 3")}
     page = client.get(f"/entity/{home(client, 'ada')}", headers=PAGE).text
     first, second = (f"{meant['probability'] * 100:.0f} %" for meant in value["meanings"])
-    link = f'<a href="/entity/{one}"><bdi>Acme</bdi></a> <small>{first}</small>'
-    assert f'{link} <small>or perhaps <a href="/entity/{other}"><bdi>Acme</bdi></a> {second}' in page
+    links = [f'<a href="/entity/{id}"><bdi>Acme</bdi></a>' for id in (one, other)]
+    assert f"{links[0]} <small>{first}</small> <small>or perhaps {links[1]} {second}" in page
 
 
 def test_hostile_values_are_shown_as_text(client: TestClient) -> None:
     page = client.get(f"/entity/{home(client, 'cy')}", headers=PAGE).text
     assert f'<a href="/entity/{home(client, "hydro 2")}"><bdi>&lt;/bdi&gt;' in page
     assert "<script>alert" not in page
+
+
+def test_values_in_question_say_who_states_them_and_which_is_taken(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, sure = ("Oslo", HOSTILE, "Bergen"), (0.25, 0.7, 0.05)
+    fragments = [
+        Fragment(f"f{k}", {"town": (texts[k % 3],)}, source=("crm", "till", None)[k % 3])
+        for k in range(5)
+    ]
+    values = tuple(
+        Value(text, tuple(f.id for f in fragments if text in f.properties["town"]), sure[at])
+        for at, text in enumerate(texts)
+    )
+    plain = Value("plain", ("f0",))
+    ids = tuple(f.id for f in fragments)
+    entity = Entity("e-1", "Ada", {"town": values, "name": (plain,)}, ids, 0.9, 0)
+    monkeypatch.setattr(facts, "_block", lambda *_: ([entity], entity))
+    monkeypatch.setattr(StoreView, "fragments", lambda *_: fragments)
+    found = client.get(f"/entity/{home(client, 'ada')}.json").json()
+    assert [[*claim.values()] for claim in found["contradictions"]["town"]] == [
+        [HOSTILE, 0.7, True, 2, {"till": 2}],
+        ["Oslo", 0.25, False, 2, {"crm": 2}],
+        ["Bergen", 0.05, False, 1, {"": 1}],
+    ]
+    assert [*found["contradictions"]] == ["town"]
+    page = client.get(f"/entity/{home(client, 'ada')}", headers=PAGE).text
+    section = page[page.index("<h2>Contradictions</h2>") : page.index("<h2>Fragments</h2>")]
+    assert section.count(">taken</b>") == section.count(">&lt;/bdi&gt;") == 1
+    assert "&lt;/script&gt;</bdi> <b" in section, "the mark is beside the value"
+    assert "2 statements: <bdi>till</bdi> × 2" in section
+    assert "1 statement: no source" in section
