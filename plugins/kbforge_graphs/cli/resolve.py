@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -10,9 +11,6 @@ from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, counted, quoted
-
-if TYPE_CHECKING:
-    from kbforge_graphs.resolve.graph import Report
 
 app = typer.Typer(add_completion=False)
 
@@ -80,6 +78,7 @@ def graph_command(
     from pathlib import Path
 
     from kbforge.files.io import require_apart
+    from kbforge.jobs.update import add_fragments
     from kbforge_graphs.resolve import graph as job
 
     name = Path(graph).name.partition(".")[0] or "graph"
@@ -94,7 +93,7 @@ def graph_command(
         found = job.Graph(graph, source)
     console.notes(found.taken)
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):
-        taken = job.take_in(found, into, choices, on_step, on_stage)
+        taken = add_fragments(into, found.fragments, choices, "replace", graph, on_step, on_stage)
     console.notes(taken.notes)
     if not taken.complete:
         console.note(
@@ -108,16 +107,16 @@ def graph_command(
         console.note(f"{counted(made, 'decision')} in {quoted(into, 400)}")
     with console.working("writing the graph"):
         report = job.write(found, found.plan(into, at_least), output, into)
-    console.notes(report.notes)
+    console.notes(found.shape.notes)
     if as_json:
-        console.print_json(report.told)
+        console.print_json(report)
     else:
         _print(report)
 
 
-def _print(report: Report) -> None:
+def _print(told: Mapping[str, Any]) -> None:
     """The tables of joined and parted names, and the counts."""
-    told, out = report.told, console.stdout()
+    out = console.stdout()
     for kind in ("joined", "parted"):
         rows = [
             (f"{row['probability']:.2f}", quoted(row[kind]["name"]), quoted(row["into"]["name"]))

@@ -7,7 +7,6 @@ merge can be undone: decisions part a key from its entity, and the input is writ
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -15,10 +14,8 @@ from kbforge.contracts import Decision, Fragment, OnBad
 from kbforge.errors import NotFoundError, quoted
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_folder
-from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide
 from kbforge.jobs.decide import undo as withdraw
-from kbforge.jobs.update import UpdateResult, add_fragments
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge_graphs.resolve.plan import Grouping, Plan
@@ -132,16 +129,11 @@ def _towards(wanted: Mapping[str, list[str]], plan: Plan) -> list[Decision]:
     return out
 
 
-@dataclass(frozen=True)
-class Report:
-    """What was written: the report of `--json`, with the least sure change first."""
+def write(graph: Graph, plan: Plan, output: str, store: str) -> dict[str, Any]:
+    """Write the graph as a plan has it; returns the report of `--json`.
 
-    told: Mapping[str, Any]
-    notes: Sequence[str]
-
-
-def write(graph: Graph, plan: Plan, output: str, store: str) -> Report:
-    """Write the graph as a plan has it; the report counts its records before and after."""
+    It has the changes, the least sure one first, and counts of records before and after.
+    """
     shape = graph.shape
     before = _counts(shape)
     ids = {str(row[shape.node.key]): row.get(shape.node.id) for row in shape.nodes}
@@ -171,7 +163,7 @@ def write(graph: Graph, plan: Plan, output: str, store: str) -> Report:
         for key, parts in plan.parted.items()
         for part in parts
     ]
-    told = {
+    return {
         "graph": graph.path,
         "output": output,
         "store": store,
@@ -181,17 +173,9 @@ def write(graph: Graph, plan: Plan, output: str, store: str) -> Report:
         "joined": sorted(joined, key=lambda one: one["probability"]),
         "parted": sorted(parted, key=lambda one: one["probability"]),
     }
-    return Report(told, shape.notes)
 
 
 def _counts(shape: Shape) -> dict[str, int]:
     loops = sum(row[shape.edge.ends[0]] == row[shape.edge.ends[1]] for row in shape.edges)
     counts = {"entities": len(shape.nodes), "relations": len(shape.edges)}
     return counts | {"relations of an entity with itself": loops}
-
-
-def take_in(
-    graph: Graph, store: str, choices: RunOptions, on_step: Any = None, on_stage: Any = None
-) -> UpdateResult:
-    """Add the graph's fragments to a store, which is made if it does not exist."""
-    return add_fragments(store, graph.fragments, choices, "replace", graph.path, on_step, on_stage)

@@ -91,7 +91,8 @@ class Rewriter:
     def _node(
         self, node: Node, base: Record, of_key: Mapping[str, Sequence[Record]], layout: Layout
     ) -> Record:
-        made = {**base, layout.key: node.key, **dict.fromkeys(layout.copies, node.key)}
+        names = [layout.key, *(name for name in layout.copies if name in base)]
+        made = base | dict.fromkeys(names, node.key)
         stating = [(key, record) for key in node.mentions for record in of_key[key]]
         _join(made, [record for _, record in stating], layout)
         if layout.units in base:

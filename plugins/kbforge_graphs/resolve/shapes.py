@@ -22,6 +22,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree
@@ -127,14 +128,15 @@ class GraphRag(Shape):
     """
 
     name = "graphrag"
-    _texts: ClassVar = {"description": "\n", "text_unit_ids": ""}
     node = Layout(
-        *("title", ("", ""), "id", "human_readable_id", "text_unit_ids", "", _texts),
+        key="title",
+        id="id",
+        number="human_readable_id",
+        units="text_unit_ids",
+        texts={"description": "\n", "text_unit_ids": ""},
         counts={"frequency": "text_unit_ids"},
     )
-    edge = Layout(
-        *("", ("source", "target"), "id", "human_readable_id", "text_unit_ids", "weight", _texts)
-    )
+    edge = node._replace(key="", ends=("source", "target"), weight="weight", counts={})
 
     def read(self, path: Path) -> None:
         self.nodes, self.edges = self._rows(ENTITIES), self._rows(RELATIONSHIPS)
@@ -225,174 +227,132 @@ class LightRag(Shape):
         "keywords": ",",
         "chunk_ids": "",
     }
-    node = Layout("id", units="source_id", texts=_texts, copies=("entity_id",))
-    edge = Layout("", ("source", "target"), units="source_id", weight="weight", texts=_texts)
+    node = Layout(key="id", units="source_id", texts=_texts, copies=("entity_id",))
+    edge = Layout(ends=("source", "target"), units="source_id", weight="weight", texts=_texts)
+    _chunks = Layout(units="chunk_ids", texts=_texts, counts={"count": "chunk_ids"})
 
     def read(self, path: Path) -> None:
-        file = path / GRAPH if path.is_dir() else path
-        self._file = file
+        self._file = path / GRAPH if path.is_dir() else path
         # the source has read it: it is GraphML without a document type
-        self._tree = ElementTree.parse(file)
+        self._tree = ElementTree.parse(self._file)
         root = self._tree.getroot()
         self._space = root.tag.rpartition("}")[0] + "}" if root.tag[:1] == "{" else ""
-        self._names = {
-            key.get("id", ""): key.get("attr.name", "") for key in root.iter(f"{self._space}key")
-        }
-        self._elements: dict[int, ElementTree.Element] = {}
+        self._keys = list(root.iter(f"{self._space}key"))
+        names = {key.get("id"): key.get("attr.name", "") for key in self._keys}
+        self._elements: dict[int, tuple[Record, ElementTree.Element]] = {}
         for kind, records in (("node", self.nodes), ("edge", self.edges)):
             for element in root.iter(self._space + kind):
                 data = {
-                    self._names.get(one.get("key", ""), one.get("key", "")): one.text or ""
+                    names.get(one.get("key"), one.get("key", "")): one.text or ""
                     for one in element.iter(f"{self._space}data")
                 }
                 records.append({**data, **element.attrib})
-                self._elements[id(records[-1])] = element
-        self._kept = [*self.nodes, *self.edges]  # their ids stay theirs
+                self._elements[id(records[-1])] = records[-1], element
 
     def name_of(self, key: str) -> str:
         return key.strip('"') or key
 
     def write(self, out: Path, rewriter: Rewriter) -> None:
-        old = {"node": {row["id"] for row in self.nodes}, "edge": _pairs(self.edges, self.edge)}
         self.resolve(rewriter)
         graph = self._tree.getroot().find(f"{self._space}graph")
         assert graph is not None
         for element in [one for one in graph if one.tag.rpartition("}")[2] in ("node", "edge")]:
             graph.remove(element)
-        graph.extend(self._element("node", row, "id") for row in self.nodes)
-        graph.extend(self._element("edge", row, "source", "target") for row in self.edges)
+        graph.extend(self._element("node", row, ("id",)) for row in self.nodes)
+        graph.extend(self._element("edge", row, self.edge.ends) for row in self.edges)
         ElementTree.register_namespace("", self._space.strip("{}"))
         self._tree.write(out / self._file.name, "utf-8", xml_declaration=True)
-        for file in self.files:
-            if file.suffix == ".json" and file.name.startswith(("kv_store_", "vdb_")):
-                self._store(file, out, rewriter, old)
-
-    def _element(self, kind: str, row: Record, *attributes: str) -> ElementTree.Element:
-        """The element of a record; a new one has the data of the old one's keys."""
-        if id(row) in self._elements:
-            return self._elements[id(row)]
-        first = {name: row[name] for name in row if name in attributes}
-        element = ElementTree.Element(self._space + kind, {a: first[a] for a in attributes})
-        of_kind = {
-            key.get("attr.name"): key.get("id", "")
-            for key in self._tree.getroot().iter(f"{self._space}key")
-            if key.get("for") in (kind, "all", None)
+        stores: dict[str, Callable[[Record, Rewriter], Record]] = {
+            "kv_store_entity_chunks.json": self._entity_chunks,
+            "kv_store_relation_chunks.json": self._relation_chunks,
+            "kv_store_full_entities.json": self._names,
+            "kv_store_full_relations.json": self._names,
+            "kv_store_community_reports.json": self._names,
+            "vdb_entities.json": self._vectors,
+            "vdb_relationships.json": self._vectors,
         }
-        for name, value in row.items():
-            if name in of_kind:
-                data = ElementTree.SubElement(element, f"{self._space}data", key=of_kind[name])
-                data.text = value
-        element.tail = "\n"
-        return element
-
-    def _store(
-        self, file: Path, out: Path, rewriter: Rewriter, old: Mapping[str, set[Any]]
-    ) -> None:
-        """Write a JSON store, if it names entities."""
-        value = _json(file)
-        if file.name == "kv_store_entity_chunks.json":
-            rows = [{"_key": key, **entry} for key, entry in value.items()]
-            layout = Layout(
-                *("_key", ("", ""), "", "", "chunk_ids", "", self._texts),
-                counts=_COUNT, copies=("_id",),
-            )  # fmt: skip
-            value = {row.pop("_key"): row for row in map(dict, rewriter.nodes(rows, layout))}
-        elif file.name == "kv_store_relation_chunks.json":
-            value = self._relation_chunks(value, rewriter)
-        elif file.name.startswith("vdb_"):
-            self._vectors(value, rewriter, old)
-        elif file.name in _NAMING:
-            for entry in value.values():
-                self._follow(entry, rewriter)
-            if file.name.endswith("reports.json"):
+        for file in self.files:
+            if file.name in stores:
+                value = stores[file.name](_json(file), rewriter)
+                (out / file.name).write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+            if file.name == "kv_store_community_reports.json":
                 self.notes.append(_STALE)
-        else:
-            return
-        (out / file.name).write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+
+    def _element(self, kind: str, row: Record, attributes: Sequence[str]) -> ElementTree.Element:
+        """The element of a record; a new one if the record is new."""
+        if id(row) in self._elements:
+            return self._elements[id(row)][1]
+        made = ElementTree.Element(self._space + kind, {name: row[name] for name in attributes})
+        for key in self._keys:
+            if key.get("for") in (kind, "all", None) and key.get("attr.name") in row:
+                data = ElementTree.SubElement(made, f"{self._space}data", key=key.get("id", ""))
+                data.text = row[key.get("attr.name", "")]
+        made.tail = "\n"
+        return made
+
+    def _entity_chunks(self, value: Record, rewriter: Rewriter) -> Record:
+        rows = [{"_key": key, **entry} for key, entry in value.items()]
+        layout = self._chunks._replace(key="_key", copies=("_id",))
+        return {row.pop("_key"): row for row in rewriter.nodes(rows, layout)}
 
     def _relation_chunks(self, value: Record, rewriter: Rewriter) -> Record:
-        rows = []
-        for key, entry in value.items():
-            head, _, tail = key.partition(SEPARATOR)
-            rows.append({"_head": head, "_tail": tail, **entry})
-        layout = Layout(
-            *("", ("_head", "_tail"), "", "", "chunk_ids", "", self._texts), counts=_COUNT
-        )
+        ends = ("_head", "_tail")
+        rows = [
+            {**dict(zip(ends, key.split(SEPARATOR, 1), strict=True)), **entry}
+            for key, entry in value.items()
+        ]
         out: Record = {}
-        for row in map(dict, rewriter.edges(rows, layout)):
-            key = SEPARATOR.join(sorted((row.pop("_head"), row.pop("_tail"))))
+        for row in rewriter.edges(rows, self._chunks._replace(ends=ends)):
+            key = SEPARATOR.join(sorted(row.pop(end) for end in ends))
             out[key] = {**row, "_id": key} if "_id" in row else row
         return out
 
-    def _vectors(self, value: Record, rewriter: Rewriter, old: Mapping[str, set[Any]]) -> None:
-        """The rows of entities or relations in a file of NanoVectorDB."""
-        rows = [{**row, "_row": at} for at, row in enumerate(value.get("data", ()))]
-        if all("entity_name" in row for row in rows):
-            layout = Layout("entity_name", units="source_id", texts=self._texts)
-            rows = rewriter.nodes(rows, layout)
-            new = [(row, "ent-", row["entity_name"]) for row in rows]
-            fresh = [one for one in new if one[2] not in old["node"]]
-        elif all({"src_id", "tgt_id"} <= row.keys() for row in rows):
-            layout = Layout("", ("src_id", "tgt_id"), units="source_id", texts=self._texts)
-            rows = rewriter.edges(rows, layout)
-            made = [(row, "rel-", row["src_id"] + row["tgt_id"]) for row in rows]
-            fresh = [
-                one for one in made
-                if frozenset((one[0]["src_id"], one[0]["tgt_id"])) not in old["edge"]
-            ]  # fmt: skip
+    def _vectors(self, value: Record, rewriter: Rewriter) -> Record:
+        """The rows of entities or relations in a file of NanoVectorDB; new ones get new ids."""
+        before = value.get("data") or []
+        rows = [{**row, "_row": at} for at, row in enumerate(before)]
+        if all("entity_name" in row for row in before):
+            kind, name = "ent-", ["entity_name"]
+            rows = rewriter.nodes(rows, self.node._replace(key="entity_name"))
         else:
-            return
-        for row, kind, text in fresh:
-            digest = hashlib.md5(text.encode(errors="surrogatepass"), usedforsecurity=False)
-            row["__id__"] = kind + digest.hexdigest()
+            kind, name = "rel-", ["src_id", "tgt_id"]
+            rows = rewriter.edges(rows, self.edge._replace(ends=("src_id", "tgt_id")))
+        known = {tuple(row[end] for end in name) for row in before}
+        for row in rows:
+            if (new := tuple(row[end] for end in name)) not in known:
+                text = "".join(new).encode(errors="surrogatepass")
+                row["__id__"] = kind + hashlib.md5(text, usedforsecurity=False).hexdigest()
         picked = [row.pop("_row") for row in rows]
-        if value.get("matrix") and len(picked):
-            value["matrix"] = _picked(value["matrix"], picked, len(value["data"]))
-        value["data"] = rows
+        if value.get("matrix") and before:
+            content = base64.b64decode(value["matrix"])
+            size = len(content) // len(before)
+            kept = b"".join(content[at * size : (at + 1) * size] for at in picked)
+            value["matrix"] = base64.b64encode(kept).decode()
+        return {**value, "data": rows}
 
-    def _follow(self, entry: Any, rewriter: Rewriter) -> None:
-        """Follow names in lists, and pairs of names; those of parted nodes become all of them."""
-        edges = _pairs(self.edges, self.edge)
+    def _names(self, value: Record, rewriter: Rewriter) -> Record:
+        """Follow lists of names, and of pairs of names; a parted one becomes all that exist."""
+        edges = {frozenset((row["source"], row["target"])) for row in self.edges}
         of = rewriter.plan.nodes_at
-        for name in _NAMES:
-            if isinstance(entry.get(name), list):
-                entry[name] = list(dict.fromkeys(new for key in entry[name] for new in of(key)))
-        for name in _PAIRS:
-            if isinstance(entry.get(name), list):
-                pairs = [
-                    (head, tail)
-                    for old in entry[name]
-                    for head in of(old[0])
-                    for tail in of(old[1])
-                    if [head, tail] == list(old) or frozenset((head, tail)) in edges
-                ]
-                entry[name] = [list(pair) for pair in dict.fromkeys(pairs)]
-        counted = next((name for name in (*_NAMES, *_PAIRS) if name in entry), None)
-        if "count" in entry and counted:
-            entry["count"] = len(entry[counted])
+        for entry in value.values():
+            for name in ("entity_names", "nodes"):
+                if name in entry:
+                    entry[name] = list(dict.fromkeys(n for key in entry[name] for n in of(key)))
+                    entry |= {"count": len(entry[name])} if "count" in entry else {}
+            for name in ("relation_pairs", "edges"):
+                if name in entry:
+                    pairs = [
+                        (head, tail)
+                        for old in entry[name]
+                        for head, tail in product(of(old[0]), of(old[1]))
+                        if [head, tail] == old or frozenset((head, tail)) in edges
+                    ]
+                    entry[name] = [list(pair) for pair in dict.fromkeys(pairs)]
+                    entry |= {"count": len(entry[name])} if "count" in entry else {}
+        return value
 
 
-_COUNT = {"count": "chunk_ids"}
-_NAMES, _PAIRS = ("entity_names", "nodes"), ("relation_pairs", "edges")
-_NAMING = frozenset(
-    {
-        "kv_store_full_entities.json",
-        "kv_store_full_relations.json",
-        "kv_store_community_reports.json",
-    }
-)
-
-
-def _pairs(edges: Iterable[Record], layout: Layout) -> set[frozenset[str]]:
-    head, tail = layout.ends
-    return {frozenset((row[head], row[tail])) for row in edges}
-
-
-def _picked(matrix: str, rows: Sequence[int], count: int) -> str:
-    """Some rows of a matrix in base64."""
-    content = base64.b64decode(matrix)
-    size = len(content) // count
-    return base64.b64encode(b"".join(content[at * size : (at + 1) * size] for at in rows)).decode()
+_TIMES = ("valid_at", "invalid_at", "expired_at")
 
 
 class _Named(Shape):
@@ -414,11 +374,12 @@ class _Named(Shape):
 class CogneeFolder(_Named):
     """A folder of Cognee's exchange format (COGX)."""
 
-    node = Layout("external_id", texts={"description": "\n", "aliases": ""})
+    node = Layout(key="external_id", texts={"description": "\n", "aliases": ""})
     edge = Layout(
-        *("", ("subject_ref", "object_ref"), "external_id", "", "", ""),
+        ends=("subject_ref", "object_ref"),
+        id="external_id",
         texts={"fact_text": "\n", "provenance": ""},
-        kind=("predicate", "valid_at", "invalid_at"),
+        kind=("predicate", *_TIMES),
         is_directed=True,
     )
 
@@ -464,17 +425,14 @@ class Document(_Named):
 
     def read(self, path: Path) -> None:
         self.nodes, self.edges = self._value["nodes"], self._value.get("edges") or []
-        graphiti, key = self._flavor == "graphiti", "uuid" if self._flavor == "graphiti" else "id"
-        statement = ("name", "fact", "valid_at", "invalid_at", "expired_at")
-        texts = {"summary": "\n", "labels": "", "episodes": ""} if graphiti else _COGNEE_TEXTS
-        self.node = Layout(key, texts=texts)
-        self.edge = Layout(
-            *("", self._ENDS[self._flavor], "uuid" if graphiti else ""),
-            units="episodes" if graphiti else "",
-            texts=texts,
-            kind=statement if graphiti else ("relationship_name", "valid_at", "invalid_at"),
-            is_directed=True,
-        )
+        if self._flavor == "graphiti":
+            texts = {"summary": "\n", "labels": "", "episodes": ""}
+            edge = Layout(id="uuid", units="episodes", texts=texts, kind=("name", "fact", *_TIMES))
+        else:
+            texts = {"description": "\n", "edge_text": "\n"}
+            edge = Layout(texts=texts, kind=("relationship_name", *_TIMES))
+        self.node = Layout(key=edge.id or "id", texts=texts)
+        self.edge = edge._replace(ends=self._ENDS[self._flavor], is_directed=True)
 
     def write(self, out: Path, rewriter: Rewriter) -> None:
         self.resolve(rewriter)
@@ -496,9 +454,11 @@ class Triples(Shape):
     """A file of triples, which comes back as a table: `triples.csv`, whatever its format was."""
 
     name = "triples"
-    node = Layout("key")
+    node = Layout(key="key")
     edge = Layout(
-        *("", ("head", "tail"), "", "", "context", "weight"),
+        ends=("head", "tail"),
+        units="context",
+        weight="weight",
         texts={"context": "|"},
         kind=("relation",),
         is_directed=True,
@@ -514,14 +474,10 @@ class Triples(Shape):
         self.resolve(rewriter)
         with (out / "triples.csv").open("wb") as file, csv_writer(file) as writer:
             writer.writerow(_TRIPLE)
-            for row in self.edges:
-                writer.writerow(
-                    safe(cell) if isinstance(cell, str) else cell for cell in row.values()
-                )
+            writer.writerows([safe(str(cell)) for cell in row.values()] for row in self.edges)
 
 
 _TRIPLE = ("head", "relation", "tail", "weight", "context")
-_COGNEE_TEXTS = {"description": "\n", "edge_text": "\n"}
 
 
 def _json(file: Path) -> Any:
