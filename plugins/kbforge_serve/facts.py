@@ -31,6 +31,9 @@ from kbforge_serve.readers import Readers
 
 MOST_FRAGMENTS = 200
 """Maximum number of fragments of an entity in one answer, of a group, and of a subproblem."""
+MOST_STATING = 200
+"""Maximum number of entities that are looked at at once for values that name another one."""
+_MOST_NAMED = 12  # of those in an attribute, on the page of the other one
 _MOST_CHARACTERS = 4_000_000  # of the fragments in one answer
 _MOST_VALUES = 100  # of an attribute
 _MOST_STATING = 20  # fragments named for a value
@@ -76,6 +79,25 @@ class Claim(Answer, frozen=True):
     sources: dict[str, Natural]
 
 
+class Stating(Answer, frozen=True):
+    """An entity that has a value which names another one, and the probability that it does."""
+
+    entity: EntityReference
+    attribute: str
+    probability: Probability
+
+
+class StatedAs(Answer, frozen=True):
+    """Entities whose values name an entity: how many in each attribute, and some of them.
+
+    `next` is where to go on if there are more, which no count includes.
+    """
+
+    counts: dict[str, Natural]
+    by: list[Stating]
+    next: Natural | None
+
+
 class Member(Answer, frozen=True):
     """A fragment of an entity: where it agrees, and the others' values where it differs."""
 
@@ -115,6 +137,7 @@ class EntityDetails(EntityReference, frozen=True):
     properties: dict[str, list[StatedValue]]
     distinct: dict[str, Natural]
     contradictions: dict[str, list[Claim]]
+    stated_as: StatedAs
     fragments: list[Member]
     next: Natural | None
     alternatives: list[CompetingGrouping]
@@ -126,6 +149,12 @@ class FormerEntity(Answer, frozen=True):
 
     id: str
     now: list[EntityReference]
+
+
+class StatedEntity(StatedAs, frozen=True):
+    """An entity, and some of those whose values name it."""
+
+    entity: EntityReference
 
 
 class FoundFragment(Answer, frozen=True):
@@ -280,6 +309,7 @@ def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerE
             properties=_properties(readers, store, own),
             distinct={attribute: len(values) for attribute, values in own.properties.items()},
             contradictions=_contradictions(own, fragments),
+            stated_as=_stated_as(readers, store, own, 0, _MOST_NAMED),
             fragments=told,
             next=end,
             alternatives=_alternatives(own, block),
@@ -308,6 +338,34 @@ def _properties(readers: Readers, store: Store, own: Entity) -> dict[str, list[S
         ]
         for attribute, values in first.items()
     }
+
+
+def stated(readers: Readers, id: str, begin: int = 0) -> StatedEntity | FormerEntity:
+    """The entities whose values name an entity, from `begin` on: 0, or the `next` of an answer.
+
+    Raises NotFoundError if there was never such an entity.
+    """
+    with readers.store() as store:
+        now = store.now(id)
+        if now != (id,):
+            return FormerEntity(id, references(readers, store, now))
+        _, own = _block(readers, store, id)
+        found = _stated_as(readers, store, own, begin, MOST_STATING)
+        return StatedEntity(found.counts, found.by, found.next, reference(own))
+
+
+def _stated_as(readers: Readers, store: Store, own: Entity, begin: int, named: int) -> StatedAs:
+    """The entities whose values name one; of each attribute only the first ones are named."""
+    found, following = readers.view_of(store).stating(own, begin, MOST_STATING)
+    counts: Counter[str] = Counter()
+    chosen = []
+    for one in found:
+        counts[one.attribute] += 1
+        if counts[one.attribute] <= named:
+            chosen.append(one)
+    names = {one.id: one for one in references(readers, store, [one.entity for one in chosen])}
+    by = [Stating(names[one.entity], one.attribute, one.probability) for one in chosen]
+    return StatedAs(dict(counts.most_common()), by, following)
 
 
 def _contradictions(own: Entity, fragments: Sequence[Fragment]) -> dict[str, list[Claim]]:

@@ -14,6 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from kbforge.errors import ContradictionError, LikelihoodError, quoted
 from kbforge.jobs.explain import Comparison
+from kbforge.texts import LARGEST
 from kbforge_serve import facts, frame, reasons
 from kbforge_serve.answers import EntityReference, Facts, plain
 from kbforge_serve.failures import sentence_of, status_of
@@ -55,6 +56,7 @@ class Pages:
         self.add("/", "home.html", self._home, _home_view)
         self.add("/search", "search.html", self._search)
         self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
+        self.add("/stated/{id}", "stated.html", self._stated)
         self.add("/fragment", "fragment.html", self._fragment)
         self.add("/why", "why.html", self._why)
         self.add("/compare", "compare.html", self._compare, lambda _: {"most": _MOST_PROPERTIES})
@@ -117,6 +119,11 @@ class Pages:
         self, id: str, first: Annotated[int, Query(ge=0)] = 0
     ) -> facts.EntityDetails | facts.FormerEntity:
         return facts.entity(self._service.readers, id, first)
+
+    def _stated(
+        self, id: str, begin: Annotated[int, Query(alias="from", ge=0, le=LARGEST)] = 0
+    ) -> facts.StatedEntity | facts.FormerEntity:
+        return facts.stated(self._service.readers, id, begin)
 
     def _fragment(self, id: Name) -> Facts:
         readers = self._service.readers

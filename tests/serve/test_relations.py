@@ -65,7 +65,7 @@ def test_a_value_that_names_an_entity_leads_to_it(client: TestClient) -> None:
     hydro = home(client, "hydro 1")
     (value,) = client.get(f"/entity/{home(client, 'bo')}.json").json()["properties"]["employer"]
     assert [one["entity"]["name"] for one in value["meanings"]] == ["Norsk Hydro"]
-    page = client.get(f"/entity/{home(client, 'bo')}", headers=PAGE).text
+    page = client.get(f"/entity/{home(client, 'p3')}", headers=PAGE).text
     assert f'<a href="/entity/{hydro}"><bdi>NORSK HYDRO</bdi></a>' in page
     assert "<small>→ <bdi>Norsk Hydro</bdi></small>" in page
 
@@ -78,6 +78,35 @@ def test_a_value_that_may_name_two_entities_names_both(client: TestClient) -> No
     first, second = (f"{meant['probability'] * 100:.0f} %" for meant in value["meanings"])
     links = [f'<a href="/entity/{id}"><bdi>Acme</bdi></a>' for id in (one, other)]
     assert f"{links[0]} <small>{first}</small> <small>or perhaps {links[1]} {second}" in page
+
+
+def test_an_entity_says_who_states_it(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    hydro = home(client, "hydro 1")
+    stating = {home(client, "bo"), *(home(client, f"p{k}") for k in range(30))}
+    found = client.get(f"/entity/{hydro}.json").json()["stated_as"]
+    assert (found["counts"], found["next"]) == ({"employer": 31}, None)
+    named = [one["entity"]["id"] for one in found["by"]]
+    assert len({*named}) == len(named) == 12
+    assert {*named} < stating
+    page = client.get(f"/entity/{hydro}", headers=PAGE).text
+    assert "<dt>as <bdi>employer</bdi> by 31</dt>" in page
+    assert "and 19 more" in page
+    monkeypatch.setattr(facts, "MOST_STATING", 10)
+    page = client.get(f"/entity/{hydro}", headers=PAGE).text
+    assert "by 10 or more</dt>" in page
+    listed, address = [], f"/stated/{hydro}"
+    while address:
+        path, _, query = address.partition("?")
+        found = client.get(f"{path}.json?{query}").json()
+        listed += [one["entity"]["id"] for one in found["by"]]
+        page = client.get(address, headers=PAGE).text
+        assert page.count('<tr><td class="name">') == len(found["by"]) <= 10
+        address = page.partition('rel="next" href="')[2].partition('"')[0]
+    assert len(listed) == 31
+    assert {*listed} == stating
+    assert "No entity here" in client.get(f"/stated/{home(client, 'p3')}", headers=PAGE).text
+    for wrong in ("/stated/nobody", f"/stated/{hydro}?from=-1", f"/stated/{hydro}?from={2**63}"):
+        assert client.get(wrong).status_code in (404, 422)
 
 
 def test_hostile_values_are_shown_as_text(client: TestClient) -> None:
@@ -100,7 +129,7 @@ def test_values_in_question_say_who_states_them_and_which_is_taken(
     )
     plain = Value("plain", ("f0",))
     ids = tuple(f.id for f in fragments)
-    entity = Entity("e-1", "Ada", {"town": values, "name": (plain,)}, ids, 0.9, 0)
+    entity = Entity(home(client, "ada"), "Ada", {"town": values, "name": (plain,)}, ids, 0.9, 0)
     monkeypatch.setattr(facts, "_block", lambda *_: ([entity], entity))
     monkeypatch.setattr(StoreView, "fragments", lambda *_: fragments)
     found = client.get(f"/entity/{home(client, 'ada')}.json").json()
