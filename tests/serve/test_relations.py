@@ -65,7 +65,7 @@ def test_a_value_that_names_an_entity_leads_to_it(client: TestClient) -> None:
     hydro = home(client, "hydro 1")
     (value,) = client.get(f"/entity/{home(client, 'bo')}.json").json()["properties"]["employer"]
     assert [one["entity"]["name"] for one in value["meanings"]] == ["Norsk Hydro"]
-    page = client.get(f"/entity/{home(client, 'p3')}", headers=PAGE).text
+    page = client.get(f"/entity/{home(client, 'bo')}", headers=PAGE).text
     assert f'<a href="/entity/{hydro}"><bdi>NORSK HYDRO</bdi></a>' in page
     assert "<small>→ <bdi>Norsk Hydro</bdi></small>" in page
 
