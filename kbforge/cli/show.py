@@ -159,6 +159,8 @@ def _require_used(context: typer.Context, modes: list[str]) -> None:
 
 
 def _show_path(kb: str, one: str, other: str, fragments: str | None, as_json: bool) -> None:
+    from msgspec import to_builtins
+
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.views import entities_of
     from kbforge.kb.edges import edge_table
@@ -178,10 +180,8 @@ def _show_path(kb: str, one: str, other: str, fragments: str | None, as_json: bo
     stating = (f for path in found for step in path.steps for edge in step for f in edge.fragments)
     sources = {} if fragments is None else sources_of(stating, read_fragments(fragments))
     if as_json:
-        paths = [path.to_json() for path in found]
-        console.print_json(
-            {"from": ends[0], "to": ends[1], "paths": paths, "names": names, "sources": sources}
-        )
+        told = {"from": ends[0], "to": ends[1], "paths": found, "names": names, "sources": sources}
+        console.print_json(to_builtins(told))
     elif found:
         _print_paths(found, names, sources)
     else:
@@ -199,12 +199,9 @@ def _print_paths(paths: list[Path], names: dict[str, str], sources: dict[str, st
         for entity, step in zip(path.entities, (*path.steps, ()), strict=True):
             lines.append(f"  {called(entity, names)}")
             for edge in step:
-                arrow, stating = (
-                    "↓" if edge.head == entity else "↑",
-                    stated_by(edge.fragments, sources),
-                )
-                sure = percent(edge.probability)
-                lines.append(f"    {arrow} {quoted(edge.relation)}, {sure}, stated by {stating}")
+                said = f"{'↓' if edge.head == entity else '↑'} {quoted(edge.relation)}"
+                stating = stated_by(edge.fragments, sources)
+                lines.append(f"    {said}, {percent(edge.probability)}, stated by {stating}")
         console.stdout().print("\n".join((*lines, "")), markup=False, soft_wrap=True)
 
 
@@ -258,17 +255,17 @@ def _show_entities(
         chosen = choosing.top(top, ambiguous)
     wanted = (fragment for entity in chosen for fragment in entity.fragments)
     sources = {} if fragments is None else sources_of(wanted, read_fragments(fragments))
-    mentions = choosing.mentions(chosen)
+    around = choosing.around(chosen)
     if as_json:
         made = choosing.made
         run = {} if made is None else {"made": made.to_json()}
         shown = [replace(entity, made=None).to_json() for entity in chosen]
-        stated = {id: by for id, by in mentions.stated.items() if by}
+        stated = {id: by for id, by in around.stated.items() if by}
         more = {"stated_as": stated} if stated else {}
         console.print_json({**run, "entities": shown, "sources": sources, **more})
     elif chosen:
         names = choosing.names_of(outsiders(chosen))
-        print_entities(chosen, sources, console.stdout(), names, mentions)
+        print_entities(chosen, sources, console.stdout(), names, around)
     else:
         console.note("the knowledge base is empty")
 

@@ -11,7 +11,7 @@ from kbforge.contracts import Entity, Provenance, View
 from kbforge.errors import NotFoundError, UsageError, option, quoted
 from kbforge.files.kinds import kind_of
 from kbforge.kb import read
-from kbforge.kb.edges import Mentions, meant_by, mentions_of
+from kbforge.kb.edges import Surroundings, meant_by, surroundings_of
 from kbforge.kb.entities import MOST_ALTERNATIVES
 from kbforge.kb.view import file_view
 from kbforge.store.database import Database, is_store
@@ -127,18 +127,18 @@ class EntitySelector:
             entities = self._view.entities
         return (read.least_sure if least_sure else read.largest)(entities(), count)
 
-    def mentions(self, chosen: Sequence[Entity]) -> Mentions:
-        """The links of some entities with others."""
+    def around(self, chosen: Sequence[Entity]) -> Surroundings:
+        """The entities around some."""
         if self._store is None:
             if self._refers is False:
-                return Mentions()
-            return mentions_of(chosen, self._entities())
+                return Surroundings()
+            return surroundings_of(chosen, self._entities())
         named = self._view.with_ids(sorted(meant_by(chosen)))
         stated = {
             entity.id: Counter(one.attribute for one in self._view.stating(entity)[0])
             for entity in chosen
         }
-        return Mentions({entity.id: entity.name for entity in named}, stated)
+        return Surroundings({entity.id: entity.name for entity in named}, stated)
 
     def names_of(self, fragments: Collection[str]) -> dict[str, str]:
         """For each fragment the name of its entity."""

@@ -7,9 +7,8 @@ Its probability is the largest of its values'. That at least one of them names t
 least as probable, however they depend on each other; 1 minus the product of the misses holds only
 for independent values, and spellings of one name are right or wrong together.
 
-Since the values of an entity are in its own record, so are the edges that leave it: `edges_of`
-needs no more. The name of the entity at the other end may come later. An `EdgeTable` keeps names
-and edges in a temporary file, so memory does not grow with them, and answers from both ends.
+The values of an entity are in its own record, and so are the edges that leave it. The name of the
+entity at the other end may come later, so an `EdgeTable` keeps names and edges in a temporary file.
 """
 
 from __future__ import annotations
@@ -25,13 +24,14 @@ from msgspec import Struct
 
 from kbforge.contracts import Entity, Value
 from kbforge.errors import KBForgeError, NotFoundError, UsageError, counted, listed, quoted
+from kbforge.kb.entities import naming
 
 _MOST_NAMESAKES = 5  # that an error lists
-# two relations are likely the same if so many pairs have both, and such a share of either's
+# two relations may be the same if so many pairs have both, and such a share of either's
 _LEAST_PAIRS, _LEAST_SHARE = 5, 0.9
 _TABLES = """
 PRAGMA journal_mode=OFF;
-CREATE TABLE entity (id TEXT PRIMARY KEY, name TEXT, fragments INTEGER) WITHOUT ROWID;
+CREATE TABLE entity (id TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID;
 CREATE TABLE edge (number INTEGER PRIMARY KEY, head TEXT, relation TEXT, tail TEXT,
     probability REAL, stated TEXT);
 """
@@ -39,6 +39,14 @@ _INDEXES = """
 DELETE FROM edge WHERE tail NOT IN (SELECT id FROM entity);
 CREATE INDEX by_head ON edge (head, tail, probability);
 CREATE INDEX by_tail ON edge (tail, head, probability);
+"""
+_SAME = """
+WITH n AS (SELECT relation, count(*) AS pairs FROM edge GROUP BY relation)
+SELECT a.relation, b.relation, count(*) AS both, m.pairs, n.pairs
+FROM edge a JOIN edge b ON b.head = a.head AND b.tail = a.tail
+JOIN n m ON m.relation = a.relation JOIN n ON n.relation = b.relation
+WHERE (m.pairs, b.relation) < (n.pairs, a.relation) GROUP BY a.relation, b.relation
+HAVING both >= ? AND both >= ? * n.pairs ORDER BY both DESC, a.relation, b.relation
 """
 
 
@@ -71,20 +79,9 @@ def edges_of(entity: Entity) -> list[Edge]:
     ]
 
 
-class SameRelation(NamedTuple):
-    """A relation that connects nearly the same pairs of entities as another one with more pairs;
-    whether they mean the same is for people to say."""
-
-    relation: str
-    into: str  # the other one
-    both: int  # pairs that both connect
-    pairs: int  # that the first one connects
-    of_into: int  # that the other one connects
-
-
-class Mentions(NamedTuple):
-    """What links some entities to others: names of those that their values name, and in how many
-    entities each of them is named, by attribute."""
+class Surroundings(NamedTuple):
+    """The entities around some: names of those that their values name, and in how many entities
+    each of them is named, by attribute."""
 
     names: Mapping[str, str] = {}
     stated: Mapping[str, Counter[str]] = {}
@@ -96,18 +93,31 @@ def meant_by(entities: Iterable[Entity]) -> set[str]:
     return {meaning.entity for value in values for meaning in value.meanings}
 
 
-def mentions_of(chosen: Sequence[Entity], entities: Iterable[Entity]) -> Mentions:
-    """The links of some entities, in one pass over all."""
-    wanted = meant_by(chosen)
-    found = Mentions({}, {entity.id: Counter() for entity in chosen})
-    names = dict[str, str]()
+def surroundings_of(chosen: Sequence[Entity], entities: Iterable[Entity]) -> Surroundings:
+    """The surroundings of some entities, in one pass over all."""
+    wanted, names = meant_by(chosen), dict[str, str]()
+    stated = {entity.id: Counter[str]() for entity in chosen}
     for entity in entities:
         if entity.id in wanted:
             names[entity.id] = entity.name
         for edge in edges_of(entity):
-            if edge.tail in found.stated:
-                found.stated[edge.tail][edge.relation] += 1
-    return found._replace(names=names)
+            if edge.tail in stated:
+                stated[edge.tail][edge.relation] += 1
+    return Surroundings(names, stated)
+
+
+class SameRelation(NamedTuple):
+    """Two relations that connect nearly the same pairs; a person says whether they mean the same.
+
+    `pairs` are those of `relation`, `of_into` those of `into`, which has more, `both` the common
+    ones.
+    """
+
+    relation: str
+    into: str
+    both: int
+    pairs: int
+    of_into: int
 
 
 @contextmanager
@@ -133,32 +143,61 @@ class EdgeTable:
     """Names of entities and the edges between them, in a temporary file."""
 
     def __init__(self, store: sqlite3.Connection) -> None:
-        self._store = store
-        self._homes: dict[str, str] = {}
-        self._added = 0
+        self._store, self._added = store, 0
+        # those that a text may mean, with their number of fragments, by the rank of the reason
+        self._noticed: dict[str, dict[int, list[tuple[str, int]]]] = {}
 
     def through(
         self, entities: Iterable[Entity], noticed: Collection[str] = ()
     ) -> Iterator[Entity]:
         """Pass entities on and add them; the table is complete after the last one.
 
-        Edges to entities that are not among them are left out. `noticed` are ids of fragments by
-        which `called` is to find their entities.
+        Edges to entities that are not among them are left out. `noticed` are texts for `called`.
         """
-        add_entity = "INSERT OR IGNORE INTO entity VALUES (?, ?, ?)"
-        add_edge = (
-            "INSERT INTO edge (head, relation, tail, probability, stated) VALUES (?, ?, ?, ?, ?)"
-        )
+        add = "INSERT INTO edge (head, relation, tail, probability, stated) VALUES (?, ?, ?, ?, ?)"
         for entity in entities:
             yield entity
-            self._store.execute(add_entity, (entity.id, entity.name, len(entity.fragments)))
+            names = entity.id, entity.name
+            self._store.execute("INSERT OR IGNORE INTO entity VALUES (?, ?)", names)
             for e in edges_of(entity):
                 stated = orjson.dumps((e.fragments, e.spellings)).decode()
-                row = (e.head, e.relation, e.tail, e.probability, stated)
-                self._store.execute(add_edge, row)
+                self._store.execute(add, (e.head, e.relation, e.tail, e.probability, stated))
                 self._added += 1
-            self._homes |= {text: entity.id for text in noticed if text in entity.fragments}
+            for text in noticed:
+                self._notice(text, entity)
         self._store.executescript(_INDEXES)
+
+    def _notice(self, text: str, entity: Entity) -> None:
+        of_names = (entity.properties[name] for name in naming(tuple(entity.properties)))
+        names = [entity.name, *(value.value for values in of_names for value in values)]
+        is_called = text.casefold() in map(str.casefold, names)
+        reasons = (text == entity.id, text in entity.fragments, text == entity.name, is_called)
+        if True in reasons:
+            ranks = self._noticed.setdefault(text, {})
+            held = entity.id, len(entity.fragments)
+            ranks.setdefault(reasons.index(True), []).append(held)
+
+    def called(self, text: str) -> str:
+        """The id of the entity with this id, fragment, name or spelling of it, in this order.
+
+        Raises:
+            NotFoundError: there is none, or the text was not noticed.
+            UsageError: several entities have the name.
+
+        """
+        if text not in self._noticed:
+            raise NotFoundError(
+                f'the knowledge base has no entity "{quoted(text)}", by id, fragment or name'
+            )
+        _, found = min(self._noticed[text].items())
+        if len(found) > 1:
+            found.sort(key=lambda held: -held[1])
+            who = [f"{entity} ({counted(n, 'fragment')})" for entity, n in found]
+            raise UsageError(
+                f'{len(found):,} entities are called "{quoted(text)}"; give the id of one: '
+                f"{listed(who, _MOST_NAMESAKES)}"
+            )
+        return found[0][0]
 
     def __len__(self) -> int:
         """The number of edges."""
@@ -167,10 +206,9 @@ class EdgeTable:
 
     def notes(self) -> list[str]:
         """A sentence about edges that were left out, if there are any."""
-        if not (lost := self._added - len(self)):
-            return []
-        does = "leads" if lost == 1 else "lead"
-        return [f"{counted(lost, 'relation')} {does} to entities that are not there: left out"]
+        lost = self._added - len(self)
+        left_out = f"{counted(lost, 'relation')} to entities that are not there: left out"
+        return [left_out] if lost else []
 
     def named(self) -> Iterator[tuple[str, Edge, str]]:
         """The edges with the names of head and tail, in the order of the entities."""
@@ -205,45 +243,9 @@ class EdgeTable:
         return [_edge(*cells) for _, *cells in found]
 
     def same_relations(self) -> list[SameRelation]:
-        """The relations that another one could replace, those with most pairs first."""
-        query = (
-            "WITH n AS (SELECT relation, count(*) AS pairs FROM edge GROUP BY relation) "
-            "SELECT a.relation, b.relation, count(*) AS both, m.pairs, n.pairs "
-            "FROM edge a JOIN edge b ON b.head = a.head AND b.tail = a.tail "
-            "JOIN n m ON m.relation = a.relation JOIN n ON n.relation = b.relation "
-            "WHERE (m.pairs, b.relation) < (n.pairs, a.relation) GROUP BY a.relation, b.relation "
-            "HAVING both >= ? AND both >= ? * n.pairs ORDER BY both DESC, a.relation, b.relation"
-        )
-        found = self._store.execute(query, (_LEAST_PAIRS, _LEAST_SHARE))
+        """The relations that another one could replace, those with most common pairs first."""
+        found = self._store.execute(_SAME, (_LEAST_PAIRS, _LEAST_SHARE))
         return [SameRelation(*cells) for cells in found]
-
-    def called(self, text: str) -> str:
-        """The id of the entity with this id, this fragment, or else this name.
-
-        Raises:
-            NotFoundError: there is none.
-            UsageError: several entities have the name.
-
-        """
-        if self.name_of(text) is not None:
-            return text
-        if text in self._homes:
-            return self._homes[text]
-        for same in ("name = ?", "casefold(name) = casefold(?)"):
-            self._store.create_function("casefold", 1, str.casefold, deterministic=True)
-            query = f"SELECT id, fragments FROM entity WHERE {same} ORDER BY fragments DESC, id"
-            found = self._store.execute(query, (text,)).fetchall()
-            if len(found) == 1:
-                return str(found[0][0])
-            if found:
-                who = [f"{entity} ({counted(n, 'fragment')})" for entity, n in found]
-                raise UsageError(
-                    f'{len(found):,} entities are called "{quoted(text)}"; give the id of one: '
-                    f"{listed(who, _MOST_NAMESAKES)}"
-                )
-        raise NotFoundError(
-            f'the knowledge base has no entity "{quoted(text)}", by id, fragment or name'
-        )
 
 
 def _edge(head: str, relation: str, tail: str, probability: float, stated: str) -> Edge:

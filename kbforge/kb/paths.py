@@ -15,9 +15,9 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from msgspec import to_builtins
+from msgspec import Struct
 
 from kbforge.kb.edges import Edge
 
@@ -41,21 +41,12 @@ class Connections(Protocol):
         ...
 
 
-class Path(NamedTuple):
+class Path(Struct, frozen=True):
     """A connection of the first of its entities with the last."""
 
     entities: tuple[str, ...]
+    probability: float
     steps: tuple[tuple[Edge, ...], ...]  # the edges between each entity and the next
-
-    @property
-    def probability(self) -> float:
-        """The product of the largest probability of each step."""
-        return math.prod(step[0].probability for step in self.steps)
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object of this path."""
-        steps = [[to_builtins(edge) for edge in step] for step in self.steps]
-        return {"entities": self.entities, "probability": self.probability, "steps": steps}
 
 
 def shortest_paths(
@@ -67,7 +58,7 @@ def shortest_paths(
     itself.
     """
     if start == goal:
-        return [Path((start,), ())]
+        return [Path((start,), 1.0, ())]
     sides = (
         _Side(connections, start, most, lambda way, entity: (*way, entity)),
         _Side(connections, goal, most, lambda way, entity: (entity, *way)),
@@ -80,19 +71,17 @@ def shortest_paths(
     else:
         return []
     to, on = sides
-    ways = heapq.nsmallest(
-        most,
-        (
-            (cost + more, (*way, *rest[1:]))
-            for entity in met
-            for cost, way in to.ways(entity)
-            for more, rest in on.ways(entity)
-        ),
+    joined = (
+        (cost + more, (*way, *rest[1:]))
+        for entity in met
+        for cost, way in to.ways(entity)
+        for more, rest in on.ways(entity)
     )
-    return [
-        Path(way, tuple(tuple(connections.between(*step)) for step in pairwise(way)))
-        for _, way in ways
-    ]
+    found = []
+    for _, way in heapq.nsmallest(most, joined):
+        steps = tuple(tuple(connections.between(*step)) for step in pairwise(way))
+        found.append(Path(way, math.prod(step[0].probability for step in steps), steps))
+    return found
 
 
 class _Side:
@@ -136,12 +125,10 @@ class _Side:
             for before, probability in self._before[entity]:
                 one = round(-math.log(max(probability, _LEAST)) * 1e9)
                 cost[before] = min(one, cost.get(before, one))
-            self._ways[entity] = heapq.nsmallest(
-                self._most,
-                (
-                    (so_far + step, self._extended(way, entity))
-                    for before, step in cost.items()
-                    for so_far, way in self.ways(before)
-                ),
+            ways = (
+                (so_far + step, self._extended(way, entity))
+                for before, step in cost.items()
+                for so_far, way in self.ways(before)
             )
+            self._ways[entity] = heapq.nsmallest(self._most, ways)
         return self._ways[entity]

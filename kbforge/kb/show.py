@@ -16,7 +16,7 @@ from rich.text import Text
 
 from kbforge.contracts import Alternative, Entity, Value
 from kbforge.errors import counted, listed, percent, quoted
-from kbforge.kb.edges import Mentions
+from kbforge.kb.edges import Surroundings
 
 MOST_WIDTH = 120
 _MOST_VALUES = 6
@@ -32,15 +32,15 @@ def show(
     sources: Mapping[str, str],
     console: Console,
     names: Mapping[str, str] | None = None,
-    mentions: Mentions | None = None,
+    around: Surroundings | None = None,
 ) -> None:
     """Print the entities: on a terminal as panels of at most `MOST_WIDTH` columns.
 
     `sources` (fragment id -> source) are shown after the ids; `names` are those of the entities
-    whose fragments other groupings add, `mentions` are links with others.
+    whose fragments other groupings add, `around` are those that values name.
     """
     for entity in entities:
-        body = _body(entity, sources, names or {}, mentions or Mentions())
+        body = _body(entity, sources, names or {}, around or Surroundings())
         if console.is_terminal:
             console.print(_panel(entity, body), width=min(console.width, MOST_WIDTH))
         else:
@@ -70,13 +70,13 @@ def _plain_lines(entity: Entity, body: RenderableType) -> Iterator[str]:
 
 
 def _body(
-    entity: Entity, sources: Mapping[str, str], names: Mapping[str, str], mentions: Mentions
+    entity: Entity, sources: Mapping[str, str], names: Mapping[str, str], around: Surroundings
 ) -> RenderableType:
     parts: list[RenderableType] = [_summary(entity)]
-    if stated := mentions.stated.get(entity.id):
+    if stated := around.stated.get(entity.id):
         told = [f"{relation} by {count:,}" for relation, count in stated.most_common()]
         parts.append(Text(f"stated as {listed(told, _MOST_VALUES)}"))
-    parts += [Text(), _values(entity, sources, mentions.names)]
+    parts += [Text(), _values(entity, sources, around.names)]
     if entity.alternatives:
         heading = Text("other groupings, as reported", style="bold")
         parts += [Text(), heading, _alternatives(entity, names)]

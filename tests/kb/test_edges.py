@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Meaning, Value
 from kbforge.errors import NotFoundError, UsageError
-from kbforge.kb.edges import Edge, EdgeTable, edge_table, edges_of, mentions_of
+from kbforge.kb.edges import Edge, EdgeTable, edge_table, edges_of, surroundings_of
 from kbforge.kb.paths import shortest_paths
 from tests.profile import examples
 
@@ -224,8 +224,8 @@ def test_relations_that_often_go_together_are_not_one():
         assert table.same_relations() == [("capital_of", "within", 40, 40, 44)]
 
 
-def test_mentions():
-    found = mentions_of([entity("x"), TWO], [entity("x"), TWO, entity("z", "Zed"), entity("n")])
+def test_around():
+    found = surroundings_of([entity("x"), TWO], [entity("x"), TWO, entity("z", "Zed"), entity("n")])
     assert found.names == {"x": "X", "z": "Zed"}
     assert found.stated == {"x": {"knows": 1}, "two": {}}
 
@@ -241,14 +241,17 @@ def test_how_an_entity_is_called():
         entity("e4", "albert"),
         entity("Albert", "Someone"),
         entity("e6", "ALBERTA"),
+        entity("e7", "Vic", name=[value("Vic", ("f",)), value("Tory", ("g",))]),
     ]
     with edge_table() as table:
-        list(table.through(entities, ["city", "nothing"]))
+        texts = ("e1", "city", "Albert", "albert", "Alberta", "Victoria", "ALBERT", "TORY", "none")
+        list(table.through(entities, texts))
         assert table.called("e1") == "e1"
         assert table.called("city") == "e2"
         assert table.called("Albert") == "Albert"  # an id, before the name of e3
         assert table.called("albert") == "e4"
         assert table.called("Alberta") == "e6"
+        assert table.called("TORY") == "e7"  # a spelling of its name
         with pytest.raises(UsageError) as several:
             table.called("Victoria")
         assert str(several.value) == (
@@ -257,5 +260,5 @@ def test_how_an_entity_is_called():
         )
         with pytest.raises(UsageError, match="2 entities are called"):
             table.called("ALBERT")
-        with pytest.raises(NotFoundError, match='no entity "nothing", by id, fragment or name'):
-            table.called("nothing")
+        with pytest.raises(NotFoundError, match='no entity "none", by id, fragment or name'):
+            table.called("none")

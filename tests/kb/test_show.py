@@ -10,7 +10,7 @@ from rich.console import Console
 
 from kbforge.contracts import Alternative, Entity, Meaning, Value
 from kbforge.errors import counted, listed, percent
-from kbforge.kb.edges import Mentions
+from kbforge.kb.edges import Surroundings
 from kbforge.kb.show import grouping, outsiders, show
 
 ADA = Entity(
@@ -41,10 +41,10 @@ HOSTILE = Entity(
 )
 
 
-def shown(entity, sources=None, terminal=False, width=80, mentions=None):
+def shown(entity, sources=None, terminal=False, width=80, around=None):
     out = io.StringIO()
     console = Console(file=out, force_terminal=terminal, width=width, color_system=None)
-    show([entity], sources or {}, console, mentions=mentions)
+    show([entity], sources or {}, console, around=around)
     return out.getvalue()
 
 
@@ -72,8 +72,8 @@ def test_a_value_that_names_an_entity_is_told_with_it():
         Value("B.", ("f2",), meanings=meanings[:1]),
     )
     likely = replace(ADA, properties={"father": values}, alternatives=())
-    mentions = Mentions({"e-2": "Lord Byron"}, {"e-1": Counter({"child": 2, "friend": 1_400})})
-    assert shown(likely, mentions=mentions) == (
+    around = Surroundings({"e-2": "Lord Byron"}, {"e-1": Counter({"child": 2, "friend": 1_400})})
+    assert shown(likely, around=around) == (
         "Ada Lovelace (e-1)\n"
         "  3 fragments, confidence 60 % as reported, subproblem 4\n"
         "  stated as friend by 1,400, child by 2\n"
@@ -85,7 +85,7 @@ def test_a_value_that_names_an_entity_is_told_with_it():
     )
     unlikely = (meanings[0], Meaning("e-3", 0.05))
     values = (Value("Byron", ("f1",), meanings=unlikely),)
-    assert "75 %  " in shown(replace(likely, properties={"father": values}), mentions=mentions)
+    assert "75 %  " in shown(replace(likely, properties={"father": values}), around=around)
 
 
 def test_calibrated_confidence_comes_first_and_the_raw_one_is_told():

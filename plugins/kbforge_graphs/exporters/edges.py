@@ -13,7 +13,6 @@ a suffix: "VICTORIA (e-442d346e599d)".
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -111,8 +110,7 @@ class TriplesExporter(TableExporter):
 
     def rows(self, view: View) -> Iterator[Sequence[str]]:
         yield TRIPLE_COLUMNS
-        with edge_table() as table:
-            deque(table.through(view.entities()), 0)
+        with edge_table(view.entities()) as table:
             for head, edge, tail in table.named():
                 ends = (edge.head, head, edge.relation, edge.tail, tail)
                 units = self.safe("|".join(edge.fragments))

@@ -11,9 +11,9 @@ r"""Exporters of graphs: RDF as JSON-LD and N-Quads, and a folder for Neo4j.
 | BASE relation:source, relation:row | a fragment's, as text and as a number |
 | BASE source:NAME | a source, unless it is an http address, which stands for itself |
 | BASE edge:NAME | an attribute between two entities, as a predicate (`kbforge.kb.edges`) |
-| BASE edge:HEAD/NAME/TAIL | such a statement, an rdf:Statement with its relation:probability |
 
-The part after the colon is percent-encoded, so every name has a unique IRI.
+The part after the colon is percent-encoded, so every name has a unique IRI. RDF has no place for
+doubt: an edge is stated if it is more probable than not.
 
 *jsonld*: one document, in which each entity contains its fragments.
 
@@ -85,7 +85,7 @@ _ADDRESS = re.compile(r"https?://[A-Za-z0-9._~:/?#@!$&'()*+,;=%-]+")
 
 
 _SCHEMA = "https://schema.org/"
-_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_STATED = 0.5  # probability of an edge above which RDF states it
 _XSD = "http://www.w3.org/2001/XMLSchema#"
 _TYPE = re.compile(r"[A-Z][A-Za-z0-9]*")
 
@@ -121,9 +121,8 @@ class JsonLdExporter(Exporter):
             out.write(b'{"@context":' + orjson.dumps(self._context()) + b',"@graph":[')
             between = b"\n"
             for entity in view.entities():
-                for node in (self._entity(entity, view), *map(self._statement, edges_of(entity))):
-                    out.write(between + orjson.dumps(node))
-                    between = b",\n"
+                out.write(between + orjson.dumps(self._entity(entity, view)))
+                between = b",\n"
             out.write(b"\n]}\n")
 
     def _context(self) -> dict[str, Any]:
@@ -157,24 +156,11 @@ class JsonLdExporter(Exporter):
             node["alternateName"] = others
         for attribute, values in entity.properties.items():
             node[_iri(self.base, "attribute", attribute)] = [value.value for value in values]
-        for edge in edges_of(entity):
+        for edge in _stated(entity):
             tail = {"@id": _iri(self.base, "entity", edge.tail)}
             node.setdefault(_iri(self.base, "edge", edge.relation), []).append(tail)
         node["fragment"] = [self._fragment(fragment) for fragment in view.fragments(entity)]
         return node
-
-    def _statement(self, edge: Edge) -> dict[str, Any]:
-        """The node of an edge."""
-        ends = _ends(self.base, edge)
-        return {
-            "@id": _iri_of_edge(self.base, edge),
-            "@type": f"{_RDF}Statement",
-            **{f"{_RDF}{part}": {"@id": iri} for part, iri in ends.items()},
-            _iri(self.base, "relation", "probability"): {
-                "@value": repr(edge.probability),
-                "@type": f"{_XSD}double",
-            },
-        }
 
     def _fragment(self, fragment: Fragment) -> dict[str, Any]:
         node: dict[str, Any] = {"@id": _iri(self.base, "fragment", fragment.id)}
@@ -236,8 +222,10 @@ class NQuadsExporter(Exporter):
             for value in values:
                 for fragment_id in value.fragments:
                     yield self._said(subject, attribute, value.value, graphs[fragment_id])
-        for edge in edges_of(entity):
-            yield from self._edge(edge, graphs)
+        for edge in _stated(entity):
+            tail = self._term("entity", edge.tail)
+            for fragment_id in edge.fragments:
+                yield _line(subject, self._term("edge", edge.relation), tail, graphs[fragment_id])
         for fragment in fragments:
             graph, about = graphs[fragment.id], self._term("fragment", fragment.id)
             yield _line(subject, self._term("relation", "fragment"), about, graph)
@@ -250,18 +238,6 @@ class NQuadsExporter(Exporter):
             for attribute, texts in fragment.properties.items():
                 for text in texts:
                     yield self._said(about, attribute, text, graph)
-
-    def _edge(self, edge: Edge, graphs: Mapping[str, str]) -> Iterator[str]:
-        """The statement, in the graph of each source, and about it."""
-        ends = {part: f"<{iri}>" for part, iri in _ends(self.base, edge).items()}
-        for fragment_id in edge.fragments:
-            yield _line(*ends.values(), graphs[fragment_id])
-        about = f"<{_iri_of_edge(self.base, edge)}>"
-        yield _line(about, f"<{_RDF}type>", f"<{_RDF}Statement>")
-        for part, term in ends.items():
-            yield _line(about, f"<{_RDF}{part}>", term)
-        said = f'"{edge.probability!r}"{_DOUBLE}'
-        yield _line(about, self._term("relation", "probability"), said)
 
     def _said(self, subject: str, attribute: str, text: str, graph: str) -> str:
         return _line(subject, self._term("attribute", attribute), _literal(text), graph)
@@ -292,18 +268,8 @@ def _iri(base: str, kind: str, name: str) -> str:
     return f"{base}{kind}:{quote(name, safe='')}"
 
 
-def _ends(base: str, edge: Edge) -> dict[str, str]:
-    """The IRIs of an edge's subject, predicate and object."""
-    return {
-        "subject": _iri(base, "entity", edge.head),
-        "predicate": _iri(base, "edge", edge.relation),
-        "object": _iri(base, "entity", edge.tail),
-    }
-
-
-def _iri_of_edge(base: str, edge: Edge) -> str:
-    parts = (quote(part, safe="") for part in (edge.head, edge.relation, edge.tail))
-    return f"{base}edge:{'/'.join(parts)}"
+def _stated(entity: Entity) -> list[Edge]:
+    return [edge for edge in edges_of(entity) if edge.probability > _STATED]
 
 
 RELATIONS = "relations.csv"

@@ -125,8 +125,7 @@ class TableExporter(Exporter):
     """A table as CSV, or as Parquet if the target has that extension; subclasses yield its header
     and rows.
 
-    `kbforge.kb.view` reads the same rows, and makes tables in memory of them. `types` has the
-    types of columns that are not texts, by the names of Arrow.
+    `kbforge.kb.view` reads the same rows, and makes tables in memory of them.
 
     Args:
         guard_formulas: put an apostrophe before a cell that a spreadsheet would evaluate as a
@@ -134,8 +133,6 @@ class TableExporter(Exporter):
             phone number). Set it to false for programs that want the values unchanged.
 
     """
-
-    types: ClassVar[Mapping[str, str]] = {"confidence": "double", "reported": "double"}
 
     guard_formulas: bool = True
 
@@ -158,15 +155,21 @@ class TableExporter(Exporter):
 
         plain = replace(self, guard_formulas=False)
         rows, self.n_rows = plain.rows(view), 0
-        names = [str(name) for name in next(rows)]
-        kinds = (pa.type_for_alias(self.types.get(name, "string")) for name in names)
-        schema = pa.schema(zip(names, kinds, strict=True))
+        names, batch = next(rows), list(islice(rows, _BATCH))
+        numbers = {int: pa.int64(), float: pa.float64()}
+        kinds = [numbers.get(type(cell), pa.string()) for cell in (batch or [names])[0]]
+        # the only number that may be missing in the first row and not in a later one
+        kinds = [
+            numbers[float] if n == "reported" else k for n, k in zip(names, kinds, strict=True)
+        ]
+        schema = pa.schema(zip(map(str, names), kinds, strict=True))
         with open_output(target) as out, pq.ParquetWriter(pa.PythonFile(out), schema) as writer:
-            while batch := list(islice(rows, _BATCH)):
-                columns = zip(zip(*batch, strict=True), schema.types, strict=True)
+            while batch:
+                columns = zip(zip(*batch, strict=True), kinds, strict=True)
                 arrays = [pa.array(cells, kind) for cells, kind in columns]
                 writer.write_batch(pa.record_batch(arrays, schema))
                 self.n_rows += len(batch)
+                batch = list(islice(rows, _BATCH))
         self.notes = plain.notes
 
     @abstractmethod
@@ -192,7 +195,6 @@ class CsvExporter(TableExporter):
     """
 
     endings: ClassVar = (".csv",)
-    types: ClassVar = {**TableExporter.types, "count": "int64", "subproblem": "uint64"}
 
     separator: str = "|"
 
@@ -247,8 +249,6 @@ class PairsExporter(TableExporter):
         UsageError: the threshold is not a probability below 1.
 
     """
-
-    types: ClassVar = {"probability": "double", "rest": "double"}
 
     threshold: float = 0.5
 
@@ -315,8 +315,6 @@ class RelationsExporter(TableExporter):
 
     """
 
-    types: ClassVar = {"probability": "double", "statements": "int64"}
-
     separator: str = "|"
 
     def __post_init__(self) -> None:
@@ -347,8 +345,6 @@ class WideExporter(TableExporter):
         UsageError: a separator that is not one character, or that is the backslash.
 
     """
-
-    types: ClassVar = {**TableExporter.types, "fragments": "int64"}
 
     separator: str = "|"
 

@@ -19,26 +19,19 @@ from tests.graphs.exporters import neo4j_import
 from tests.kb.test_edges import entity, knowledge, value
 from tests.profile import examples
 
-RDF = rdflib.RDF
-PROBABILITY = rdflib.URIRef("urn:kbforge:relation:probability")
-
 
 def statements(graph):
-    """{(head, relation, tail): probability} of the rdf:Statements, each of which is stated."""
-    found = {}
-    for node in graph.subjects(RDF.type, RDF.Statement):
-        parts = [graph.value(node, part) for part in (RDF.subject, RDF.predicate, RDF.object)]
-        assert tuple(parts) in graph
-        names = [unquote(str(part).split(":", 3)[3]) for part in parts]
-        assert [str(part).split(":")[2] for part in parts] == ["entity", "edge", "entity"]
-        found[tuple(names)] = graph.value(node, PROBABILITY).toPython()
-    edges = {
-        (s, p, o)
+    """(head, relation, tail) of the edges."""
+
+    def name(term, kind):
+        assert str(term).startswith(f"urn:kbforge:{kind}:")
+        return unquote(str(term).split(":", 3)[3])
+
+    return {
+        (name(s, "entity"), name(p, "edge"), name(o, "entity"))
         for s, p, o in graph.triples((None, None, None))
         if str(p).startswith("urn:kbforge:edge:")
     }
-    assert len(edges) == len(found)
-    return found
 
 
 def nquads(path):
@@ -104,10 +97,11 @@ def test_edges_have_their_probability(kind, read, entities):
 @pytest.mark.parametrize(("kind", "read"), [("nquads", nquads), ("jsonld", jsonld)])
 @given(entities=knowledge())
 @examples(40)
-def test_rdf_has_them_too_even_to_what_is_not_there(kind, read, entities):
+def test_rdf_states_what_is_more_probable_than_not(kind, read, entities):
+    """Even to what is not there: it may be elsewhere on the web."""
     found = exported(registry.create("exporters", kind), entities, None, read)
     edges = [e for one in entities for e in edges_of(one)]
-    assert found == {(e.head, e.relation, e.tail): e.probability for e in edges}
+    assert found == {(e.head, e.relation, e.tail) for e in edges if e.probability > 0.5}
 
 
 @pytest.mark.parametrize(("kind", "read"), [("triples", triples), ("graphml", graphml)])
