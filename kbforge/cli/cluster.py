@@ -6,11 +6,11 @@ import contextlib
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
@@ -76,6 +76,7 @@ def cluster(
     alpha: options.Alpha = None,
     link: options.Link = None,
     refers: options.Refers = "auto",
+    time: options.Time = None,
     against: options.Against = None,
     answers: options.Answers = None,
     limit: options.Limit = None,
@@ -109,6 +110,8 @@ def cluster(
         kbforge cluster fragments.jsonl --likelihood model/ --json
 
         kbforge cluster points.jsonl --likelihood gaussian --alpha 20
+
+        kbforge cluster staff.csv --time observed && kbforge show staff.kb.jsonl --at 2019
 
         kbforge cluster fragments.jsonl --set estimate=vi --set alternatives=all
 
@@ -151,14 +154,14 @@ def cluster(
     for path in filter(None, (output, partial_name(output))):
         require_apart(path, inputs)
     require_writable(output)
-    begin = time.perf_counter()
+    begin = perf_counter()
     everything = options.read_all(context, fragments)
     if column_map:
         from kbforge.jobs.link import renamed
 
         everything, _ = renamed(everything, column_map)
     authority = read_known(against)
-    reading = time.perf_counter() - begin
+    reading = perf_counter() - begin
     write_clustered(everything, reading, choices, output, as_json, against=authority)
 
 
@@ -228,12 +231,12 @@ def write_clustered(
     # the result exists from here on, and nothing may lose it
     with interrupts.deferred():
         times = _write(kb, target)
-        begin = time.perf_counter()
+        begin = perf_counter()
         if links is not None:
             write_links(kb.links, links)
         if records is not None:
             write_fragments(kb.fragments, records)
-    writing = times.writing + time.perf_counter() - begin
+    writing = times.writing + perf_counter() - begin
     if replaced:
         what = "an earlier file" if len(replaced) == 1 else "earlier files"
         console.note(f"note: replaced {what}: {listed(replaced, 3, 400)}")
@@ -249,10 +252,10 @@ def write_clustered(
 
 def _write(kb: KnowledgeBase, target: str) -> Times:
     """Write a result, show the progress, and add the times of the last stages to its own."""
-    begin = time.perf_counter()
+    begin = perf_counter()
     with console.working("stating confidence"):
         kb.state_confidence()
-    confidence = time.perf_counter() - begin
+    confidence = perf_counter() - begin
     assembling = 0.0
 
     def followed(parts: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
@@ -260,18 +263,18 @@ def _write(kb: KnowledgeBase, target: str) -> Times:
         # with an authority there are others as well
         total = sum(map(len, kb.posterior.estimates())) if kb.known is None else None
         with console.progress(total=total, description="assembling and writing") as bar:
-            done, before = 0, time.perf_counter()
+            done, before = 0, perf_counter()
             for count, lines in parts:
-                assembling += time.perf_counter() - before
+                assembling += perf_counter() - before
                 if done // _SHOWN_EACH < (done + count) // _SHOWN_EACH:
                     bar.update(done + count)
                 done += count
                 yield count, lines
-                before = time.perf_counter()
+                before = perf_counter()
 
-    begin = time.perf_counter()
+    begin = perf_counter()
     _save(lambda place: kb.write_as(place, followed), target)
-    writing = time.perf_counter() - begin - assembling
+    writing = perf_counter() - begin - assembling
     return replace(kb.times, confidence=confidence, assembling=assembling, writing=writing)
 
 
@@ -351,7 +354,7 @@ def _take_in(
     require_apart(into, inputs)
     given = context.params
     fragments: str = given["fragments"]
-    begin = time.perf_counter()
+    begin = perf_counter()
     new, named = renamed(options.read_all(context, fragments), given["column_map"] or ())
     known = read_known(given["against"])
     about = "standard input" if fragments == "-" else fragments

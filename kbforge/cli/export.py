@@ -44,6 +44,7 @@ def export(
             show_default="all values",
         ),
     ] = None,
+    at: options.At = None,
     settings: Annotated[
         list[str] | None,
         option(
@@ -69,6 +70,8 @@ def export(
         kbforge export kb.jsonl --format wide --policy most-stated -o golden.csv
 
         kbforge export kb.jsonl --policy policy.toml -o golden.jsonl
+
+        kbforge export kb.jsonl --format wide --at 2019 --policy latest -o staff-2019.csv
 
         kbforge export kb.jsonl --format pairs --set exporter.threshold=0.9
 
@@ -98,12 +101,14 @@ def export(
     format_name = format_name or views.exporter_for(output)
     exporter = registry.create("exporters", format_name, chosen)
     view: View = view_of(kb, fragments)
-    if policy is not None:
-        view = golden = views.GoldenView(view, views.read_policy(policy))
+    if policy is not None or at is not None:
+        view = golden = views.selected(view, policy, at)
     count = views.export(view, exporter, output)
     if policy is not None and golden.unused:
         nowhere = listed(sorted(golden.unused), 3)
         console.note(f"note: --policy has a rule for {nowhere}, which no entity has")
+    if at is not None:
+        console.notes(golden.notes)
     if as_json:
         table = {} if exporter.n_rows is None else {"rows": exporter.n_rows}
         console.print_json({"entities": count, **table, "format": format_name, "output": output})

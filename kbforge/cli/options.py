@@ -178,6 +178,24 @@ Refers: TypeAlias = Annotated[
         metavar="ATTRIBUTES",
     ),
 ]
+Time: TypeAlias = Annotated[
+    str | None,
+    option(
+        "--time",
+        "Attribute, or name in metadata, with the time at which a fragment was observed, such as "
+        "2019-03; values then say from when to when they were stated. Models do not compare it.",
+        metavar="ATTRIBUTE",
+    ),
+]
+At: TypeAlias = Annotated[
+    str | None,
+    option(
+        "--at",
+        "Only values that held at the end of this time, such as 2019, 2019-03 or 2019-03-01.",
+        metavar="TIME",
+        show_default="all",
+    ),
+]
 Fragments: TypeAlias = Annotated[
     str,
     typer.Argument(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 show_app = typer.Typer(add_completion=False)
 
-_OF_ENTITIES = ("entity_id", "fragment_id", "top", "ambiguous", "fragments")
+_OF_ENTITIES = ("entity_id", "fragment_id", "top", "ambiguous", "at", "fragments")
 _OF_PAIRS = ("first", "second", "tree", "linkage", "confidence_map")
 _UNUSED = {
     "": _OF_PAIRS,
@@ -63,6 +64,7 @@ def show(
     ambiguous: Annotated[
         bool, option("--ambiguous", "Show the entities with the lowest confidence.")
     ] = False,
+    at: options.At = None,
     fragments: Annotated[
         str | None, option("--fragments", "Read sources from the fragments that were clustered.")
     ] = None,
@@ -101,7 +103,9 @@ def show(
 ) -> None:
     """Show entities, their values, sources and alternatives.
 
-    Without --id or --fragment it shows the entities with the most fragments.
+    Without --id or --fragment it shows the entities with the most fragments. Values with times
+    (kbforge cluster --time) say when they were stated, and what contradicted them. --at shows those
+    that held then: of an attribute with one value at a time the last stated by then.
 
     --similarity reports how probable it is that two fragments are the same entity. With one id it
     lists every fragment that may be the same entity. The probability is exact if kbforge cluster
@@ -120,6 +124,8 @@ def show(
 
         kbforge show kb.jsonl --fragment row-17 --json
 
+        kbforge show kb.jsonl --fragment row-17 --at 2019
+
         kbforge show kb.jsonl --similarity row-17 row-20
 
         kbforge show kb.jsonl --similarity row-17 --tree row-17.svg
@@ -135,7 +141,7 @@ def show(
     elif predicates:
         _show_predicates(kb, as_json)
     elif not similarity:
-        _show_entities(kb, entity_id, fragment_id, top, ambiguous, fragments, as_json)
+        _show_entities(kb, entity_id, fragment_id, top, ambiguous, at, fragments, as_json)
     elif first is None:
         raise UsageError("--similarity: expected the id of a fragment, or of two")
     else:
@@ -233,6 +239,7 @@ def _show_entities(
     fragment_id: str | None,
     top: int,
     ambiguous: bool,
+    at: str | None,
     fragments: str | None,
     as_json: bool,
 ) -> None:
@@ -241,6 +248,7 @@ def _show_entities(
     from kbforge.kb.read import sources_of
     from kbforge.kb.show import outsiders
     from kbforge.kb.show import show as print_entities
+    from kbforge.kb.view import EntitiesView, selected
 
     if entity_id is not None and fragment_id is not None:
         raise UsageError("--id and --fragment cannot be combined")
@@ -253,6 +261,10 @@ def _show_entities(
         chosen = [choosing.with_fragment(fragment_id)]
     else:
         chosen = choosing.top(top, ambiguous)
+    if at is not None:
+        view = selected(EntitiesView(partial(iter, chosen)), None, at)
+        chosen = list(view.entities())
+        console.notes(view.notes)
     wanted = (fragment for entity in chosen for fragment in entity.fragments)
     sources = {} if fragments is None else sources_of(wanted, read_fragments(fragments))
     around = choosing.around(chosen)

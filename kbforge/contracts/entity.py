@@ -4,7 +4,7 @@ Each entity is one JSON object per line, with every value traced to its fragment
 
     {"id": str, "name": str, "properties": {attribute: [
         {"value", "fragments", "count", "confidence"?, "entity"?, "probability"?, "runner_up"?,
-         "first"?, "last"?}]},
+         "first"?, "last"?, "until"?}]},
      "fragments": [str, ...], "confidence": float, "reported": float?,
      "subproblem": int, "alternatives": [...]?,
      "explanations": {fragment: {"prior" or attribute: nats}}?,
@@ -80,8 +80,8 @@ class Value:
     `confidence` is the probability that the value is right (`kbforge.kb.facts`), None where it is
     not in question. `meanings` are the entities that the value may name, the most probable one
     first, at most two (`kbforge.kb.relations`); it is empty for a value that names none. `first`
-    and `last` are the times of the first and the last statement (`kbforge.kb.times`), None for
-    fragments without a time.
+    and `last` are the times of the first and the last statement, None for fragments without a time;
+    `until` is the time from which the value no longer holds, if any (`kbforge.kb.times`).
     """
 
     value: str
@@ -90,6 +90,7 @@ class Value:
     meanings: tuple[Meaning, ...] = ()
     first: str | None = None
     last: str | None = None
+    until: str | None = None
 
     @property
     def count(self) -> int:
@@ -116,6 +117,8 @@ class Value:
             out["runner_up"] = to_builtins(self.meanings[1])
         if self.first is not None:
             out |= {"first": self.first, "last": self.last}
+        if self.until is not None:
+            out["until"] = self.until
         return out
 
 

@@ -47,6 +47,8 @@ ROW = "row"
 """The key of metadata for a fragment's position in its source: a row, or a line of text."""
 AUTHORITY = "authority"
 """The key of metadata that names the known entity that a fragment represents."""
+TIMES = "times"
+"""The key of metadata for the times of single values (`kbforge.kb.times`)."""
 
 MAX_ID_CHARACTERS = 4_096
 MAX_VALUE_CHARACTERS = 65_536

@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import Structure
+from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, cast, overload
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, IntArray
-from kbforge.contracts.fragment import ROW
+from kbforge.contracts.fragment import AUTHORITY, ROW, TIMES
+from kbforge.errors import BadRecord, UsageError, option
 from kbforge.files.fragments import held
 from kbforge.kernel.binding import as_address, structure
 from kbforge.numerics import spread, starts_of
@@ -225,6 +227,7 @@ class FragmentColumns(Sequence[Fragment]):
         sources: of the fragments.
         rests: `[vector, metadata]` as JSON, of a fragment that has either; -1 - n for one with no
             vector, whose metadata are only the row n.
+        apart: the name of a text that some have in their metadata besides, if any, and the texts.
 
     """
 
@@ -235,10 +238,11 @@ class FragmentColumns(Sequence[Fragment]):
         labels: OptionalTexts,
         sources: OptionalTexts,
         rests: OptionalTexts,
+        apart: tuple[str, OptionalTexts] | None = None,
     ) -> None:
         self.ids = ids
         self._statements, self._labels = statements, labels
-        self.sources, self.rests = sources, rests
+        self.sources, self.rests, self.apart = sources, rests, apart
         self._held: dict[int, tuple[str, ...]] = {}  # values that lists of one share
         self._kept: dict[int, list[Fragment]] = {}  # blocks of fragments
 
@@ -291,6 +295,25 @@ class FragmentColumns(Sequence[Fragment]):
         content = self.rests.texts.parts()[1]
         return b"\\" in content or orjson.dumps(name) in content
 
+    def with_metadata(self, attribute: str) -> FragmentColumns:
+        """As `in_metadata`."""
+        said = self._statements
+        if attribute not in said.attributes:
+            return self
+        gone = said.attributes.index(attribute)
+        is_other = said.attribute != gone
+        starts = starts_of(is_other)[said.starts]
+        own, others = np.diff(said.starts) - np.diff(starts), np.diff(starts)
+        for row in np.flatnonzero((own > 1) | ((own == 1) & (others == 0))).tolist():
+            _with_metadata(self[row], attribute)  # which refuses it, unless it has a vector
+        numbers = np.full(len(self), -1, np.int32)
+        numbers[own == 1] = said.value[~is_other]
+        names, texts = ([*of[:gone], *of[gone + 1 :]] for of in (said.attributes, said.texts))
+        number = said.attribute[is_other]
+        left = Statements(names, texts, starts, number - (number > gone), said.value[is_other])
+        apart = attribute, OptionalTexts(cast(Texts, said.texts[gone]), numbers)
+        return FragmentColumns(self.ids, left, self._labels, self.sources, self.rests, apart)
+
     def statements(self) -> Statements:
         """What the fragments state; the arrays are not to be changed."""
         return self._statements
@@ -303,15 +326,18 @@ class FragmentColumns(Sequence[Fragment]):
             self._labels.of(rows),
             self.sources.of(rows),
             self.rests.numbers[rows].tolist(),
+            [None] * len(rows) if self.apart is None else self.apart[1].of(rows),
             strict=True,
         )
-        for name, properties, label, source, rest in columns:
+        for name, properties, label, source, rest, text in columns:
             vector = metadata = None
             if rest < -1:
                 metadata = {ROW: -1 - rest}
             elif rest >= 0:
                 vector, metadata = orjson.loads(self.rests.texts.raw(rest))
                 vector = None if vector is None else tuple(map(float, vector))
+            if self.apart is not None and text is not None:
+                metadata = {**(metadata or {}), self.apart[0]: text}
             yield Fragment(name, properties, vector, label, source, metadata)
 
     def _properties(self, rows: IntArray) -> Iterator[dict[str, tuple[str, ...]]]:
@@ -343,3 +369,44 @@ class FragmentColumns(Sequence[Fragment]):
                 self._held.clear()
             self._held[key] = values
         return values
+
+
+def in_metadata(fragments: Sequence[Fragment], attribute: str | None) -> Sequence[Fragment]:
+    """The fragments with the value of an attribute in their metadata, where no model reads it.
+
+    Raises:
+        UsageError: the name has another meaning in metadata.
+        BadRecord: a fragment has several values of it, or nothing else.
+
+    """
+    if attribute in (ROW, AUTHORITY, TIMES):
+        named = option("time", attribute)
+        raise UsageError(f"{named}: metadata have something else of this name; rename it")
+    if attribute is None:
+        return fragments
+    if isinstance(fragments, FragmentColumns):
+        return fragments.with_metadata(attribute)
+    return [_with_metadata(x, attribute) if attribute in x.properties else x for x in fragments]
+
+
+def _with_metadata(x: Fragment, attribute: str) -> Fragment:
+    left = {name: values for name, values in x.properties.items() if name != attribute}
+    value, *others = x.properties[attribute]
+    if others or not (left or x.vector):
+        expected = "one value, and values of other attributes"
+        raise BadRecord(x.place or x.id, expected, "several" if others else "no others", attribute)
+    return replace(x, properties=left, metadata={**(x.metadata or {}), attribute: value})
+
+
+def metadata_of(fragments: Sequence[Fragment], name: str | None) -> tuple[Sequence[Any], IntArray]:
+    """What metadata have of a name, as JSON, and the number of each fragment's; -1 for none."""
+    if not isinstance(fragments, FragmentColumns):
+        return [(x.metadata or {}).get(name or "") for x in fragments], np.arange(len(fragments))
+    if fragments.apart is not None and fragments.apart[0] == name:
+        return fragments.apart[1].texts, fragments.apart[1].numbers.astype(np.int64)
+    if name is None or not fragments.may_have(name):
+        return (), np.full(len(fragments), -1)
+    texts = fragments.rests.texts
+    found = (orjson.loads(texts.raw(k))[1] for k in range(len(texts)))
+    numbers = np.maximum(fragments.rests.numbers, -1)
+    return [None if metadata is None else metadata.get(name) for metadata in found], numbers

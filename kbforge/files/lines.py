@@ -231,8 +231,8 @@ class ColumnReader:
         values: list[Sequence[str]] = [self._texts(_VALUES, k) for k in range(len(names))]
         attribute, value = map(self._numbers, (3, 4))
         statements = Statements(names, values, ints(starts, n), attribute, value)
-        optional = (OptionalTexts(self._texts(k), self._numbers(k)) for k in range(3))
-        return FragmentColumns(self._texts(_IDS), statements, *optional)
+        labels, sources, rests = (OptionalTexts(self._texts(k), self._numbers(k)) for k in range(3))
+        return FragmentColumns(self._texts(_IDS), statements, labels, sources, rests)
 
     def _texts(self, which: int, attribute: int = 0) -> Texts:
         found = structure("kb_texts")

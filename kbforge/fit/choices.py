@@ -90,6 +90,8 @@ class RunOptions:
         link: an attribute, or "source": fragments that share its value are different entities.
         refers: the attributes whose values name other entities (`kbforge.kb.relations`), separated
             by commas; "auto" finds them, "none" links no value.
+        time: an attribute, or a name in metadata, with the times of fragments' statements
+            (`kbforge.kb.times`); models do not compare it.
         seed: of all random numbers.
         device: "cpu" or "cuda".
         options: plugin kind ("likelihood", "surrogate", "index", "clusterer") -> option -> value.
@@ -117,6 +119,7 @@ class RunOptions:
     alternatives: str = "few"
     link: str | None = None
     refers: str = "auto"
+    time: str | None = None
     seed: int = 0
     device: str = "cpu"
     options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

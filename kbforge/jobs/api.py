@@ -66,6 +66,7 @@ from kbforge.kb.view import (
     GoldenView,
     exporter_for,
     read_policy,
+    selected,
     table_of,
 )
 from kbforge.kb.view import export as export_view
@@ -108,6 +109,7 @@ class ClusterKeywords(TypedDict, total=False):
     alternatives: str
     link: str | None
     refers: str
+    time: str | None
     seed: int
     device: str
     options: Mapping[str, Mapping[str, object]]
@@ -505,6 +507,7 @@ def export(
     format: str | None = None,
     fragments: Iterable[Fragment] | None = None,
     policy: str | Path | None = None,
+    at: str | None = None,
     **options: object,
 ) -> int:
     """Write entities in the format of an exporter; returns their number.
@@ -516,6 +519,7 @@ def export(
         fragments: the clustered ones; adds sources and metadata to formats that have them.
         policy: golden records: "most-stated", "latest", "longest", "all", or a TOML file; None
             keeps all values.
+        at: keep the values that held at the end of this time, such as "2019"; None keeps all.
         options: of the exporter, such as `separator=";"`.
 
     Raises:
@@ -525,8 +529,8 @@ def export(
     name = format or exporter_for(str(output))
     exporter = registry.create("exporters", name, options)
     view: View = EntitiesView(lambda: iter(entities), fragments)
-    if policy is not None:
-        view = GoldenView(view, read_policy(str(policy)))
+    if policy is not None or at is not None:
+        view = selected(view, None if policy is None else str(policy), at)
     return export_view(view, exporter, str(output))
 
 

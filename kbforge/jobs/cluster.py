@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -49,7 +49,7 @@ from kbforge.contracts.entity import table_html
 from kbforge.errors import UsageError, counted, option, percent, quoted
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.files.arrow import ArrowTable
-from kbforge.files.columns import Statements, statements_of
+from kbforge.files.columns import Statements, in_metadata, statements_of
 from kbforge.files.io import open_output
 from kbforge.fit.authority import Authority, KnownEntities, entered
 from kbforge.fit.choices import PreparedRun, RunOptions, made_of, note_of_cut, require_link
@@ -71,6 +71,7 @@ from kbforge.kb.entities import (
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest
 from kbforge.kb.relations import AUTO, Relations, require_attributes
+from kbforge.kb.times import StatedTimes
 from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, read_policy, table_of
 from kbforge.texts.statements import values_read_once
 
@@ -92,8 +93,7 @@ def cluster(
         choices: likelihood, clusterer, alpha and other options.
         on_step: called after every step; it may raise `Interrupted` to end the run.
         on_stage: called at each stage before the first step.
-        against: known entities, which the fragments may belong to. Fragments close to one of them
-            come first.
+        against: known entities; fragments close to one of them come first.
         all_known: whether the knowledge base includes known entities that no fragment joined.
 
     Raises:
@@ -103,11 +103,13 @@ def cluster(
 
     """
     begin = time.perf_counter()
-    known = None
+    fragments, known = in_metadata(fragments, choices.time), None
     if against is not None:
         fragments, known = entered(fragments, against, choices, all_known, on_stage)
     require_link(fragments, choices.link)
     require_attributes(fragments, choices.refers)
+    dated = StatedTimes(fragments, choices.time)
+    told = dated.note()  # it says at once if there are none
     with values_read_once():
         prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
         prepared = honoured(prepared if known is None else known.honoured(prepared), fragments)
@@ -116,18 +118,16 @@ def cluster(
             on_step = _telling_scores(on_step)
         rng = np.random.default_rng(choices.seed)
         posterior = prepared.clusterer.cluster(fragments, prepared.spec, rng, on_step)
-    # an interrupted run has got to a prefix
-    reached = fragments[: posterior.n_fragments]
+    reached = fragments[: posterior.n_fragments]  # of an interrupted run a prefix
     taken, too_large = _estimated(posterior, choices.estimate, prepared.spec.constraints, reached)
-    tables = _note_of_tables(fragments, prepared, choices)
+    others = told, too_large, note_of_cut(posterior.merges_cut)
     made = made_of(prepared, choices)
     return KnowledgeBase(
         reached,
         taken,
         Times(preparing=ready - begin, clustering=time.perf_counter() - ready),
-        prepared.alpha,
-        prepared.confidence,
-        (*prepared.notes, *filter(None, (tables, too_large, note_of_cut(posterior.merges_cut)))),
+        *(prepared.alpha, prepared.confidence),
+        _notes(fragments, prepared, choices, others),
         prepared.likelihood,
         choices.alternatives,
         prepared.spec.likelihood.probability,
@@ -136,16 +136,18 @@ def cluster(
         len(fragments),
         size_exponent=prepared.spec.exponent,
         refers=choices.refers,
+        dated=dated,
     )
 
 
-def _note_of_tables(
-    fragments: Sequence[Fragment], prepared: PreparedRun, choices: RunOptions
-) -> str:
-    """A sentence about tables and their duplicates; "" if the likelihood's own note has it."""
-    if choices.link is None and "link" in prepared.options:
-        return ""
-    return duplicates_note(fragments, choices.link)
+def _notes(
+    fragments: Sequence[Fragment], prepared: PreparedRun, choices: RunOptions, others: Iterable[str]
+) -> tuple[str, ...]:
+    """All sentences for the user: also about tables and their duplicates, unless the likelihood's
+    own note has it."""
+    told = choices.link is None and "link" in prepared.options
+    tables = "" if told else duplicates_note(fragments, choices.link)
+    return (*prepared.notes, *filter(None, (tables, *others)))
 
 
 def _estimated(
@@ -217,6 +219,7 @@ class KnowledgeBase:
             return integers, too.
         size_exponent: of the prior's factor (|C| - 1)!; 1 is the Dirichlet process.
         refers: the attributes whose values name entities, as in `RunOptions`.
+        dated: the times of the fragments' statements, if they have any.
 
     """
 
@@ -235,6 +238,7 @@ class KnowledgeBase:
     number_ids: bool = False
     size_exponent: float = 1.0
     refers: str = AUTO
+    dated: StatedTimes | None = None
 
     def __repr__(self) -> str:
         entities = counted(sum(map(len, self.posterior.estimates())), "entity", "entities")
@@ -385,8 +389,11 @@ class KnowledgeBase:
 
     def _annotators(self, ids: Mapping[int, str]) -> list[Annotator]:
         """What says more about the values of the entities with these ids."""
-        relations = self._relations
-        return [] if relations is None else [relations.annotator(ids)]
+        relations, dated = self._relations, self.dated
+        return [
+            *([relations.annotator(ids)] if relations else ()),
+            *([dated.annotator(self._corpus.several)] if dated else ()),
+        ]
 
     @cached_property
     def _relations(self) -> Relations | None:
@@ -470,6 +477,7 @@ class LiveClustering:
                 raise UsageError(f'add: expected a unique id, got "{again}" again')
             new.add(fragment.id)
         begin, before = time.perf_counter(), self.session.n_fragments
+        fragments = in_metadata(fragments, self.choices.time)
         try:
             return self.session.add(fragments)
         finally:
@@ -519,6 +527,7 @@ class LiveClustering:
             alternatives=self.choices.alternatives,
             size_exponent=made.spec.exponent,
             refers=self.choices.refers,
+            dated=StatedTimes(self.fragments, self.choices.time),
         )
 
 
@@ -530,6 +539,7 @@ def open_live(
     Models are fitted to the fragments, which are not added.
     """
     begin = time.perf_counter()
+    fragments = in_metadata(fragments, choices.time)
     prepared = honoured(prepare(fragments, choices), fragments)
     rng = np.random.default_rng(choices.seed)
     session = prepared.clusterer.open(prepared.spec, rng, snapshot)

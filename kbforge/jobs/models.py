@@ -36,7 +36,7 @@ from kbforge.fit.choices import (
     make_models,
     require_untempered,
 )
-from kbforge.kb.entities import columns_of, firsts_of
+from kbforge.kb.entities import columns_of, firsts_of, several_of
 from kbforge.kb.relations import referring
 from kbforge.kb.spelling import Words
 from kbforge.models.bundle import MANIFEST, bundles_read_once, is_name, make_likelihood
@@ -98,6 +98,7 @@ def freeze(
             "notes": list(prepared.notes),
             "bundle": _bundle_digest(prepared.likelihood),
             "made": made_of(prepared, choices).to_json(),
+            "several": sorted(several_of(statements_of(fragments))),
             "kept": {role: rows[role][0] if role in rows else None for role in states},
         },
     }

@@ -33,13 +33,14 @@ from kbforge.errors import (
 )
 from kbforge.files.answers import decided as decisions_of
 from kbforge.files.answers import read_answers
-from kbforge.files.columns import FragmentColumns
+from kbforge.files.columns import FragmentColumns, in_metadata
 from kbforge.files.fragments import to_line
 from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarked
 from kbforge.fit.choices import PreparedRun, RunOptions, note_of_cut, require_link
 from kbforge.jobs.models import attributes_of, drift_of, freeze, require_same
 from kbforge.jobs.opening import OpenStore, locked, require_all, resume
 from kbforge.kb.relations import require_attributes
+from kbforge.kb.times import StatedTimes
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
@@ -104,8 +105,7 @@ def add_fragments(
 ) -> UpdateResult:
     """Add fragments to a store; create it if it does not exist.
 
-    After a kill, the same call continues, and the result is the same to the last byte. Errors as in
-    `kbforge.update`.
+    After a kill, the same call continues, to the same bytes. Errors as in `kbforge.update`.
 
     Args:
         path: of the store.
@@ -121,14 +121,15 @@ def add_fragments(
 
     """
     began = time.perf_counter() if began is None else began
-    fragments = _given(fragments, against)
     with locked(path, make=True) as store:
-        database = store.database
-        known: Mapping[str, bool] = {}
-        plain = _of_store(choices)
-        if fresh := database.version is None or store.fact("choices") is None:
-            prepared = _create(database, fragments, choices, on_stage, against)
-            held = OpenStore(Store(database), prepared, plain, FILLS, about, began)
+        known, plain = dict[str, bool](), _of_store(choices)
+        fresh = store.database.version is None or store.fact("choices") is None
+        time_name = choices.time if fresh else store.time
+        fragments = in_metadata(_given(fragments, against), time_name)
+        told = StatedTimes(fragments, time_name).note(strict=fresh)
+        if fresh:
+            prepared = _create(store.database, fragments, choices, on_stage, against)
+            held = OpenStore(Store(store.database), prepared, plain, FILLS, about, began)
             decided: Sequence[Decision] = prepared.answers
             new = fragments
         else:
@@ -138,7 +139,7 @@ def add_fragments(
             new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
             require_comparable(store, new, accepted)
             held = resume(store, FILLS, about, began)
-        notes = list(held.prepared.notes if fresh else ())
+        notes = [*(held.prepared.notes if fresh else ()), told]
         if decided:
             from kbforge.jobs.decide import answers_decided  # .4 s to import
 
@@ -268,13 +269,13 @@ def require_comparable(
 
 def known_in(
     store: Store, fragments: Sequence[Fragment], on_duplicate: OnDuplicate
-) -> Mapping[str, bool]:
+) -> dict[str, bool]:
     """For each id already stored, whether the fragment is the same.
 
     Raises a DuplicateError if one differs, and duplicates are an error.
     """
     given = {fragment.id: fragment for fragment in fragments}
-    known = {}
+    known: dict[str, bool] = {}
     for id, line in store.lines(list(given)):
         known[id] = to_line(given[id]) == line or _says_the_same(given[id], line)
         if not known[id] and on_duplicate == "error":

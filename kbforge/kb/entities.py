@@ -66,6 +66,7 @@ MOST_ALTERNATIVES = 3
 
 _LEAST_PROBABILITY = 0.01  # alternatives must exceed this, unless all are kept
 _ID_DIGITS = 12
+_SEVERAL = 1.05  # values of a fragment on average: a few state two by mistake
 _AT_ONCE = 1 << 15  # fragments of the entities that are assembled at a time
 _MOST_CHARACTERS = 2_000_000  # of an entity's alternatives: a line has 16 MB at most
 _NO_VECTOR = b"[null,"
@@ -79,15 +80,17 @@ values, each with a comma before it, such as `,"confidence":0.9`."""
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Facts about a whole file: its order of attributes and its words."""
+    """Facts about a whole file: its order of attributes, its words, its attributes with several
+    values at a time."""
 
     columns: Mapping[str, int] = field(default_factory=dict)  # the place of each attribute
     words: Words | None = None  # those that several fragments have; None if unknown
+    several: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, stated: Statements) -> Corpus:
         """The facts about the fragments of these statements."""
-        return cls(columns_of(stated), Words.of(stated))
+        return cls(columns_of(stated), Words.of(stated), several_of(stated))
 
     def places(self, attributes: Sequence[str]) -> NDArray[np.int32]:
         """The places of attributes; unknown ones come last, by code point."""
@@ -96,6 +99,14 @@ class Corpus:
             a: place for place, a in enumerate(unknown, len(self.columns))
         }
         return np.array([known[attribute] for attribute in attributes], np.int32)
+
+
+def several_of(stated: Statements) -> frozenset[str]:
+    """The attributes of which a fragment often states several values."""
+    of_fragments = stated.attribute[firsts_of(stated)]
+    n = len(stated.attributes)
+    fragments, values = (np.bincount(of, minlength=n) for of in (of_fragments, stated.attribute))
+    return frozenset(stated.attributes[k] for k in np.flatnonzero(values > _SEVERAL * fragments))
 
 
 def entity_lines(

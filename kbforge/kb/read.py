@@ -18,6 +18,7 @@ from kbforge.contracts.entity import Ids, Meaning, Natural, Probability, Text
 from kbforge.errors import BadRecord, NotFoundError, UsageError, option, quoted
 from kbforge.files.fragments import DigestSet, mistaken, read_json_lines, stop
 from kbforge.files.records import convert
+from kbforge.kb.times import EXPECTED, read_time
 
 _TOLERANCE = 1e-6
 _Number: TypeAlias = Annotated[float, Meta(description="a finite number")]
@@ -33,6 +34,7 @@ class _Value(Struct, forbid_unknown_fields=True):
     runner_up: Annotated[Meaning, Meta(description="an entity and its probability")] | None = None
     first: Text | None = None
     last: Text | None = None
+    until: Text | None = None
 
 
 class _Explanation(Struct, forbid_unknown_fields=True):
@@ -140,7 +142,8 @@ def made_from_json(record: object, where: str) -> Provenance:
 def _value(read: _Value, attribute: str, fragments: frozenset[str], where: str) -> Value:
     field = f"properties.{quoted(attribute, 40)}"
     meanings = _meanings(read, where, field)
-    value = Value(read.value, read.fragments, read.confidence, meanings, read.first, read.last)
+    times = read.first, read.last, read.until
+    value = Value(read.value, read.fragments, read.confidence, meanings, *times)
     if type(read.count) is not int or read.count != value.count:
         got = quoted(read.count, 40)
         raise BadRecord(where, f"count {value.count}, the number of fragments", got, field)
@@ -150,6 +153,9 @@ def _value(read: _Value, attribute: str, fragments: frozenset[str], where: str) 
         raise BadRecord(where, "fragments of this entity", quoted(strangers[0]), field)
     if (read.first is None) != (read.last is None):
         raise BadRecord(where, "both first and last, or neither", "one of them", field)
+    for text in times:
+        if text is not None and read_time(text) is None:
+            raise BadRecord(where, EXPECTED, f'"{quoted(text, 40)}"', field)
     return value
 
 

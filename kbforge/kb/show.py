@@ -17,6 +17,7 @@ from rich.text import Text
 from kbforge.contracts import Alternative, Entity, Value
 from kbforge.errors import counted, listed, percent, quoted
 from kbforge.kb.edges import Surroundings
+from kbforge.kb.times import when
 
 MOST_WIDTH = 120
 _MOST_VALUES = 6
@@ -106,7 +107,7 @@ def _values(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]
     for attribute, values in entity.properties.items():
         heading = quoted(attribute)
         for value in values[:_MOST_VALUES]:
-            table.add_row(Text(heading), *_value(value, sources, names))
+            table.add_row(Text(heading), *_value(value, values, sources, names))
             heading = ""
         if len(values) > _MOST_VALUES:
             more = counted(len(values) - _MOST_VALUES, "more value")
@@ -119,14 +120,17 @@ def _values(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]
 
 
 def _value(
-    value: Value, sources: Mapping[str, str], names: Mapping[str, str]
+    value: Value,
+    values: Sequence[Value],
+    sources: Mapping[str, str],
+    names: Mapping[str, str],
 ) -> tuple[Text, Text, Text]:
     likely = [one for at, one in enumerate(value.meanings) if not at or one.probability >= _LIKELY]
     meant = [f"{called(one.entity, names)} {percent(one.probability)}" for one in likely]
+    times = quoted(when(value, values), _VALUE_CHARACTERS)
+    said = (f" → {' or '.join(meant)}" if meant else "") + (f" ({times})" if times else "")
     return (
-        Text.assemble(quoted(value.value, _VALUE_CHARACTERS), (f" → {' or '.join(meant)}", "dim"))
-        if meant
-        else Text(quoted(value.value, _VALUE_CHARACTERS)),
+        Text.assemble(quoted(value.value, _VALUE_CHARACTERS), (said, "dim")),
         Text(f"{value.count:,}"),
         Text(stated_by(value.fragments, sources)),
     )

@@ -6,7 +6,7 @@ A golden record is an entity with only the values that a *policy* selects for ea
 |---|---|
 | most-stated | the first value, which is the best spelling of the most stated one |
 | longest | the value with the most characters |
-| latest | the value with the latest date; without dates, of the last added fragment |
+| latest | the value with the latest date, or stated last; without times, by the last fragment |
 | preferred | the value from the best source; sources that are not listed come last |
 | all | all of them |
 
@@ -41,7 +41,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -55,8 +54,9 @@ from kbforge.files.arrow import ArrowTable, Cell
 from kbforge.files.fragments import read_fragments, to_line
 from kbforge.files.io import called, read_small
 from kbforge.files.records import Record, toml_of
-from kbforge.kb.entities import fragments_of
+from kbforge.kb.entities import fragments_of, naming
 from kbforge.kb.read import read_entities
+from kbforge.kb.times import EXPECTED, Period, end_of, holds, joined_times, read_time
 
 JSON_LINES = "jsonl"
 _OF_STORES = (".sqlite", ".sqlite3", ".db")
@@ -189,6 +189,7 @@ ALL, LATEST, LONGEST, MOST_STATED, PREFERRED = RULES = (
 _PLACES = ("metadata", "properties")
 _MAX_BYTES = 1 << 20
 _NEVER = float("-inf")
+_UNDATED = "no value has a time; kbforge cluster --time ATTRIBUTE says when values were stated"
 
 Rank: TypeAlias = Callable[[Value], float]
 """The key by which a rule sorts values, the best first."""
@@ -267,23 +268,31 @@ def _date(top: Record) -> tuple[str, str]:
 
 
 class GoldenView(CountingView):
-    """A view of the entities with only the values that a policy selects."""
+    """A view of the entities with only the values that a policy selects.
 
-    def __init__(self, view: View, policy: Policy) -> None:
+    With a period (`at`), from those that held then (`kbforge.kb.times`).
+    """
+
+    def __init__(self, view: View, policy: Policy, at: Period | None = None) -> None:
         if policy.needs_fragments and not view.knows_fragments:
             raise UsageError(
                 "the policy uses sources or metadata, which entities do not have; give the file "
                 f"that was clustered as {option('fragments', 'FILE')}"
             )
         super().__init__(view)
-        self._policy = policy
+        self._policy, self._at = policy, at
         self._whole: Entity | None = None
         self.unused = set(policy.attributes)
         """Attributes with a rule that no entity read so far has."""
+        self.notes: tuple[str, ...] = () if at is None else (_UNDATED,)
+        """A sentence for the user if no entity read so far has a time."""
 
     def entities(self) -> Iterator[Entity]:
         for entity in super().entities():
             self._whole = entity
+            if self._at is not None:
+                self.notes = () if _is_dated(entity) else self.notes
+                entity = held_at(entity, self._at)
             joined = _with_joined(entity, self._policy.relations)
             self.unused -= joined.properties.keys()
             yield golden(joined, self._policy, self.fragments)
@@ -297,6 +306,25 @@ class GoldenView(CountingView):
         return self._view.fragments(
             entity if whole is None or whole.id != entity.id else whole  # the one being read
         )
+
+
+def selected(view: View, policy: str | None, at: str | None) -> GoldenView:
+    """A view of what a policy selects, by name or file, and of what held at a time; None is all."""
+    period = None if at is None else read_time(at)
+    if at is not None and period is None:
+        raise UsageError(f'{option("at")}: expected {EXPECTED}, got "{quoted(at)}"')
+    return GoldenView(view, Policy(ALL) if policy is None else read_policy(policy), period)
+
+
+def held_at(entity: Entity, at: Period) -> Entity:
+    """The entity with only the values that held in a period, and the name that these give."""
+    whole = entity.properties
+    held = {name: tuple(value for value in of if holds(value, at)) for name, of in whole.items()}
+    of_names = naming(tuple(whole))
+    name = " ".join(held[one][0].value for one in whole if one in of_names and held[one])
+    if not name or all(held[one][:1] == tuple(whole[one])[:1] for one in of_names):
+        name = entity.name
+    return replace(entity, name=name, properties={k: v for k, v in held.items() if v})
 
 
 def _with_joined(entity: Entity, relations: Mapping[str, str]) -> Entity:
@@ -322,12 +350,9 @@ def _one_value(one: Value, other: Value) -> Value:
     surer = max(
         one, other, key=lambda value: value.meanings[0].probability if value.meanings else 0
     )
-    return replace(
-        surer,
-        fragments=tuple(dict.fromkeys((*one.fragments, *other.fragments))),
-        first=min(filter(None, (one.first, other.first)), default=None),
-        last=max(filter(None, (one.last, other.last)), default=None),
-    )
+    fragments = tuple(dict.fromkeys((*one.fragments, *other.fragments)))
+    first, last, until = joined_times(one, other)
+    return replace(surer, fragments=fragments, first=first, last=last, until=until)
 
 
 def golden(
@@ -357,11 +382,17 @@ def _rank(
     if rule == PREFERRED:
         place = {f.id: _place(f.source, policy.sources) for f in fragments(entity)}
         return lambda value: min(place[f] for f in value.fragments)
-    if policy.date is None:
-        when = {fragment: float(at) for at, fragment in enumerate(entity.fragments)}
-    else:
+    when = {}
+    if policy.date is not None:
         when = {f.id: _dated(f, *policy.date) for f in fragments(entity)}
+    if _is_dated(entity) and max(when.values(), default=_NEVER) == _NEVER:
+        return lambda value: -end_of(value.last)
+    when = when or {fragment: float(at) for at, fragment in enumerate(entity.fragments)}
     return lambda value: -max(when[f] for f in value.fragments)
+
+
+def _is_dated(entity: Entity) -> bool:
+    return any(value.last is not None for of in entity.properties.values() for value in of)
 
 
 def _place(source: str | None, sources: Sequence[str]) -> int:
@@ -373,23 +404,13 @@ def _place(source: str | None, sources: Sequence[str]) -> int:
 
 
 def _dated(fragment: Fragment, place: str, name: str) -> float:
-    """The latest date of a fragment in seconds since 1970; minus infinity without one."""
+    """The latest date of a fragment in microseconds since 1970; minus infinity without one."""
     if place == "properties":
         texts: Sequence[Any] = fragment.properties.get(name, ())
     else:
         texts = [(fragment.metadata or {}).get(name)]
-    return max(map(_seconds, texts), default=_NEVER)
-
-
-def _seconds(text: Any) -> float:
-    if not isinstance(text, str):
-        return _NEVER
-    whole = f"{text}-01-01" if len(text) == 4 else f"{text}-01" if len(text) == 7 else text
-    try:
-        found = datetime.fromisoformat(whole)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return _NEVER
+    periods = [read_time(text) for text in texts if isinstance(text, str)]
+    return max((period.begin for period in periods if period), default=_NEVER)
 
 
 _IDS = ("id", "left", "right")  # of fragments

@@ -34,6 +34,7 @@ from kbforge.kb.entities import (
 )
 from kbforge.kb.read import made_from_json
 from kbforge.kb.spelling import Words
+from kbforge.kb.times import StatedTimes
 from kbforge.store.database import Database
 from kbforge.store.mentions import REFERS, Referrer, StoredLinks
 from kbforge.store.pages import (
@@ -100,12 +101,19 @@ class Store:
     @property
     def corpus(self) -> Corpus:
         """Statistics of the fragments' attributes and words, as far as the store has them."""
-        columns = self.fact("drift", {}).get("columns", ())
-        digest = self.fact("frozen", {}).get("kept", {}).get("words")
+        columns, frozen = self.fact("drift", {}).get("columns", ()), self.fact("frozen", {})
+        digest = frozen.get("kept", {}).get("words")
         if digest is not None and (self._words is None or self._words[0] != digest):
             self._words = digest, Words(self.kept(digest).arrays["words"])
         words = None if digest is None or self._words is None else self._words[1]
-        return Corpus({attribute: place for place, attribute in enumerate(columns)}, words)
+        places = {attribute: place for place, attribute in enumerate(columns)}
+        return Corpus(places, words, frozenset(frozen.get("several", ())))
+
+    @property
+    def time(self) -> str | None:
+        """The name of the time of all that a fragment states, if it was given."""
+        found: str | None = self.fact("choices", {}).get("time")
+        return found
 
     @property
     def attributes(self) -> tuple[str, ...]:
@@ -526,6 +534,8 @@ class StoreView(View):
         annotators = []
         if links is not None and relations is not None:
             annotators.append(relations.annotator(links.ids, entities))
+        if dated := StatedTimes(fragments, self._store.time):
+            annotators.append(dated.annotator(corpus.several))
         yield from found.lines(
             lambda entities: map(id_of, entities.firsts.tolist()), sure, annotators
         )

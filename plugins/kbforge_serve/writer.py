@@ -37,6 +37,7 @@ import orjson
 from kbforge.contracts import Decision, Fragment
 from kbforge.contracts.entity import Natural
 from kbforge.errors import BusyError, KBForgeError, StoreError, UsageError, quoted
+from kbforge.files.columns import in_metadata
 from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.jobs import decide as deciding
 from kbforge.jobs.erasure import finish_erasing
@@ -386,8 +387,9 @@ class Writer:
 def _accepted(store: Store, one: _Request) -> tuple[Mapping[str, bool], list[Fragment]]:
     """The stored ones among the fragments, as in `known_in`, and those to add; errors as in
     `add`."""
-    there = known_in(store, one.fragments, one.on_duplicate)
-    own = [x for x in one.fragments if not there.get(x.id, False)]
+    given = in_metadata(one.fragments, store.time)
+    there = known_in(store, given, one.on_duplicate)
+    own = [x for x in given if not there.get(x.id, False)]
     require_comparable(store, own, one.accepted)
     return there, own
 

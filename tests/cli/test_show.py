@@ -255,3 +255,52 @@ def test_errors_are_one_sentence(program, files, tmp_path, command, sentence):
     ran = program(*command.split(" "))
     ran.require_refusal(f"kbforge: {sentence}", 1, 2)
     assert ran.out == b""
+
+
+STAFF = """id,name,born,employer,observed
+1,Ada Lovelace,1815-12-10,Lublin University,2015
+2,Ada Lovelace,1815-12-10,Lublin University,2018-05
+3,Ada Lovelace,1815-12-10,Acme,2019-06-01
+4,Ada Lovelace,1815-12-10,Acme,2021-01-01T10:00Z
+5,Ada Lovelace,1815-12-10,Beta,soon
+"""
+
+
+def test_what_held_when(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "staff.csv").write_text(STAFF)
+    ran = program("cluster", "staff.csv", "--time", "observed")
+    assert '4 fragments with a time, which no model compares; 1 cannot be read, such as "soon"' in (
+        ran.err
+    )
+    assert program("cluster", "staff.csv", "--time", "observed", "--into", "kb.sqlite").code == 0
+    for kb in ("staff.kb.jsonl", "kb.sqlite"):
+        shown = program("show", kb).out.decode()
+        assert "Lublin University (2015 to 2018-05, until 2019-06-01, then Acme)" in shown
+        assert "Acme (2019-06-01 to 2021-01-01T10:00Z)" in shown
+        ran = program("show", kb, "--at", "2018", "--json")
+        (entity,) = ran.json["entities"]
+        assert [value["value"] for value in entity["properties"]["employer"]] == [
+            *("Lublin University", "Beta")
+        ]
+        assert entity["properties"]["employer"][0]["until"] == "2019-06-01"
+        ran = program("export", kb, "--format", "wide", "--at", "2020", "--policy", "latest")
+        assert ran.out.decode().splitlines()[1].endswith(',"Ada Lovelace","1815-12-10","Acme"')
+        ran = program("show", kb, "--at", "soon")
+        assert (ran.code, ran.out) == (2, b"")
+        assert "--at: expected a time such as 2019, 2019-03 or" in ran.err
+
+
+def test_without_times_what_held_when_is_unknown(program, files):
+    for verb in (("show",), ("export", "-o", "old.csv")):
+        ran = program(verb[0], "kb.jsonl", *verb[1:], "--at", "2018")
+        assert "note: no value has a time; kbforge cluster --time ATTRIBUTE" in ran.err
+
+
+@pytest.mark.parametrize("name", ["name", "nothing"])
+def test_a_time_that_nothing_has_is_refused(program, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "staff.csv").write_text(STAFF)
+    ran = program("cluster", "staff.csv", "--time", name)
+    assert ran.code == 2
+    assert f"kbforge: --time {name}: expected a time such as 2019" in ran.err

@@ -48,6 +48,8 @@ VALUES = {
     "estimate": "vi",
     "alternatives": "all",
     "link": "source",
+    "refers": "employer",
+    "time": "observed",
     "seed": 3,
     "device": "cuda",
 }

@@ -16,6 +16,7 @@ attributes:
 A description of several units summarises all namesakes; stated by each fragment it would join them,
 so the others have it in their metadata. The type of a relation is there, too (`relations`: head,
 type, tail): as separate attributes, relations compare too few fragments to separate or join any.
+So are the times of relations, as those of the neighbours (`kbforge.kb.times`).
 
 The id of a fragment is `unit#key`, where the key is the graph's name for the entity; without a
 named unit it is only the key. `fragment_id` makes it, so exporters can find the fragment of each
@@ -39,7 +40,7 @@ from typing import ClassVar, NamedTuple, TypeAlias
 
 import orjson
 
-from kbforge.contracts.fragment import Fragment, OnBad, Source
+from kbforge.contracts.fragment import TIMES, Fragment, OnBad, Source
 from kbforge.errors import BadRecord, KBForgeError, counted, listed, quoted
 
 NOTHING = frozenset({"", "NONE", "UNKNOWN", "NULL", "NAN", "N/A"})
@@ -74,6 +75,7 @@ class Relation(NamedTuple):
     type: str = ""  # its type, such as "capital of"; "" if the graph has no types
     weight: float = 1.0
     place: str = ""  # `file:row`, for errors
+    times: tuple[str, str] = ("", "")  # when it began to hold, and ceased to; "" if unknown
 
 
 Record: TypeAlias = GraphEntity | Relation
@@ -84,6 +86,15 @@ def fragment_id(unit: str, key: str) -> str:
     if _DIGEST.fullmatch(unit):
         unit = unit[:_DIGITS]
     return f"{unit}#{key}" if unit else key
+
+
+def times_in(stated: Mapping[str, object]) -> tuple[str, str]:
+    """Begin and end of a relation, from what Graphiti and others call them; "" if unknown."""
+    begin, end = (
+        next((time for name in names if isinstance(time := stated.get(name), str)), "")
+        for names in (("valid_at", "created_at"), ("invalid_at", "expired_at"))
+    )
+    return begin, end
 
 
 def said(text: str) -> str:
@@ -166,7 +177,7 @@ _TABLES = """
 CREATE TABLE mentions (number INTEGER PRIMARY KEY, unit TEXT, key TEXT, name TEXT, said TEXT,
     about TEXT, place TEXT, UNIQUE (unit, key));
 CREATE TABLE links (number INTEGER PRIMARY KEY, head INTEGER, tail INTEGER, type TEXT,
-    UNIQUE (head, tail, type));
+    since TEXT, until TEXT, UNIQUE (head, tail, type, since, until));
 """
 _INDEXES = """
 CREATE INDEX by_tail ON links (tail);
@@ -175,7 +186,7 @@ CREATE INDEX by_key ON mentions (key) WHERE name IS NOT NULL;
 _NEIGHBOURS = """
 SELECT coalesce(m.name,
         (SELECT name FROM mentions WHERE key = m.key AND name IS NOT NULL), name_of(m.key)),
-    l.type, l.head = :self FROM links l
+    l.type, l.head = :self, l.since, l.until FROM links l
 JOIN mentions m ON m.number = CASE WHEN l.head = :self THEN l.tail ELSE l.head END
 WHERE l.number IN (SELECT number FROM links WHERE head = :self
     UNION SELECT number FROM links WHERE tail = :self) AND l.head != l.tail
@@ -231,8 +242,9 @@ class _Units:
         for unit in dict.fromkeys(relation.units or ("",)):
             ends = [self._end(unit, key, relation) for key in (relation.head, relation.tail)]
             self._store.execute(
-                "INSERT OR IGNORE INTO links (head, tail, type) VALUES (?, ?, ?)",
-                (*ends, said(relation.type)),
+                "INSERT OR IGNORE INTO links (head, tail, type, since, until) "
+                "VALUES (?, ?, ?, ?, ?)",
+                (*ends, said(relation.type), *relation.times),
             )
 
     def _end(self, unit: str, key: str, relation: Relation) -> int:
@@ -304,17 +316,23 @@ class _Units:
     ) -> None:
         """Add the neighbours of a mention, and the relations that have a type."""
         name, neighbours, relations = properties["name"][0], dict[str, None](), []
-        for other, kind, forward in self._store.execute(_NEIGHBOURS, {"self": number}):
+        times: dict[str, list[list[str]]] = {}
+        for other, kind, forward, *time in self._store.execute(_NEIGHBOURS, {"self": number}):
             if len(neighbours) >= MOST_NEIGHBOURS:
                 self.counts[f"neighbours beyond the first {MOST_NEIGHBOURS:,} of an entity"] += 1
                 continue
             neighbours[other] = None
-            if kind:
-                relations.append([name, kind, other] if forward else [other, kind, name])
+            if any(time):
+                times.setdefault(other, []).append(time)
+            relation = [name, kind, other] if forward else [other, kind, name]
+            if kind and not (any(time) and relation in relations):
+                relations.append(relation)
         if neighbours:
             properties["neighbour"] = list(neighbours)
         if relations:
             about["relations"] = relations
+        if times:
+            about[TIMES] = {"neighbour": times}
 
 
 def _check(unit: str, key: str, properties: Mapping[str, Sequence[str]], place: str) -> None:

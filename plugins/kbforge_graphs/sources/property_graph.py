@@ -42,7 +42,7 @@ from kbforge.errors import BadRecord, KBForgeError, listed, quoted
 from kbforge.files.fragments import shown
 from kbforge.files.io import called, open_input, read_small
 from kbforge.files.records import convert
-from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation
+from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record, Relation, times_in
 from kbforge_plugins.sources.values import JsonValue, json_values, read_values
 
 Flavor: TypeAlias = Literal[
@@ -172,7 +172,9 @@ def _by_id(shape: Any) -> Any:
 
 _ID, _TEXT, _PROPERTIES = str | int, str | None, dict[str, Any] | None
 _LANG_NODE = _shape({"id": _ID}, type=_TEXT, properties=_PROPERTIES)
-_LANG_RELATION = _shape({"source": _LANG_NODE, "target": _LANG_NODE}, type=_TEXT)
+_LANG_RELATION = _shape(
+    {"source": _LANG_NODE, "target": _LANG_NODE}, type=_TEXT, properties=_PROPERTIES
+)
 _LANG_SOURCE = _shape({}, page_content=_TEXT, metadata=_PROPERTIES, id=_ID | None)
 _LANG_GRAPH = _shape(
     {},
@@ -181,7 +183,9 @@ _LANG_GRAPH = _shape(
     source=_LANG_SOURCE | None,
 )
 _NEO_NODE = _shape({"id": _ID}, label=_TEXT, properties=_PROPERTIES)
-_NEO_RELATION = _shape({"start_node_id": _ID, "end_node_id": _ID}, type=_TEXT)
+_NEO_RELATION = _shape(
+    {"start_node_id": _ID, "end_node_id": _ID}, type=_TEXT, properties=_PROPERTIES
+)
 _NEO_GRAPH = _shape({"nodes": _many(_NEO_NODE)}, relationships=_many(_NEO_RELATION))
 _COGNEE_NODE = _shape({"id": _ID}, name=_TEXT, type=_TEXT, description=_TEXT)
 _COGNEE_EDGE = _shape({"source_node_id": _ID, "target_node_id": _ID}, relationship_name=_TEXT)
@@ -200,6 +204,10 @@ _GRAPHITI_EDGE = _shape(
     {"source_node_uuid": str, "target_node_uuid": str},
     name=_TEXT,
     episodes=list[str] | None,
+    valid_at=_TEXT,
+    created_at=_TEXT,
+    invalid_at=_TEXT,
+    expired_at=_TEXT,
 )
 _GRAPHITI_GRAPH = _shape({"nodes": _many(_GRAPHITI_NODE)}, edges=_many(_GRAPHITI_EDGE))
 _LLAMA_NODE = _shape({}, label=_TEXT, name=_TEXT, properties=_PROPERTIES)
@@ -267,7 +275,9 @@ def of_document(flavor: Flavor, value: Any, where: str, unit: str) -> Iterator[R
             shared = [one for one in units.get(head, ()) if one in units.get(tail, ())]
             own = getattr(link, "episodes", None)
             of_it = own or shared or units.get(head) or units.get(tail) or [unit]
-            yield Relation(head, tail, of_it, getattr(link, type_of) or "", place=where)
+            about = getattr(link, "properties", None) or msgspec.structs.asdict(link)
+            named, times = getattr(link, type_of) or "", times_in(about)
+            yield Relation(head, tail, of_it, named, place=where, times=times)
 
 
 def _kind(stated: str | list[str] | None) -> str:
@@ -313,6 +323,7 @@ def _of_llama(path: str) -> Iterator[Record]:
                 units=_llama_units(relation.properties),
                 type=relation.label or "",
                 place=called(path),
+                times=times_in(relation.properties or {}),
             )
 
 

@@ -15,6 +15,8 @@ id is also the fragment's label:
 - An entity as a value is its id (Q42), because its label is elsewhere in the dump. A date has the
   digits that its precision allows: 1952-03-11, 1952-03, 1952, 195X for a decade, 19XX for a
   century. A quantity is its number without the unit, a place `latitude,longitude`.
+- The qualifiers start time, end time and point in time say when statements hold
+  (`kbforge.kb.times`).
 - Old dumps have an empty list where an empty object is meant, and numbers of entities without ids.
 """
 
@@ -22,16 +24,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from kbforge.contracts import Fragment, OnBad, Source
+from kbforge.contracts.fragment import TIMES
 from kbforge.errors import BadRecord, UsageError, option, quoted
 from kbforge.files.fragments import shown
-from kbforge_plugins.sources.values import JsonValue, json_values, object_of, read_values, text_in
+from kbforge_plugins.sources.values import (
+    JsonValue,
+    json_values,
+    list_in,
+    object_of,
+    read_values,
+    text_in,
+)
 
 _PROPERTY = re.compile("P[1-9][0-9]*")
 _LETTERS = {"item": "Q", "property": "P", "lexeme": "L"}
 _TIME = re.compile(r"([+-])0*(\d{4,})-(\d\d)-(\d\d)T[\d:]+Z")
+_QUALIFIERS = ("P580", "P582", "P585")  # start time, end time, point in time
 _YEAR, _MONTH, _DAY = 9, 10, 11  # Wikibase's numbers of precisions
 _ROUNDED = {8: 1, 7: 2}  # decade and century: how many digits of the year are unknown
 
@@ -81,11 +93,12 @@ class WikidataSource(Source):
             self.counts[f"{kinds} left out (see {option('source.types')})"] += 1
             return None
         properties: dict[str, list[str]] = {}
+        times: dict[str, dict[str, list[list[str]]]] = {}
         names = self._texts(entity, "lemmas" if "lemmas" in entity else "labels", where)
         for attribute, values in (
             ("name", [*names, *self._texts(entity, "aliases", where)]),
             ("description", [*self._texts(entity, "descriptions", where)]),
-            *self._statements(entity, where),
+            *self._statements(entity, where, times),
         ):
             if values:
                 values = [*properties.get(attribute, []), *values]
@@ -94,7 +107,8 @@ class WikidataSource(Source):
             told = f"see {option('source.languages')} and source.claims"
             self.counts[f"entities without a name, description or chosen claim ({told})"] += 1
             return None
-        record = {"id": number, "properties": properties, "label": number, "source": "wikidata"}
+        record: dict[str, Any] = {"id": number, "properties": properties, "label": number}
+        record |= {"source": "wikidata"} | ({"metadata": {TIMES: times}} if times else {})
         return Fragment.from_json(record, where)
 
     def _texts(self, entity: Mapping[str, Any], key: str, where: str) -> Iterator[str]:
@@ -109,23 +123,42 @@ class WikidataSource(Source):
                     if text:
                         yield text
 
-    def _statements(self, entity: Mapping[str, Any], where: str) -> Iterator[tuple[str, list[str]]]:
-        """(attribute, values) of each chosen property."""
+    def _statements(
+        self, entity: Mapping[str, Any], where: str, times: dict[str, dict[str, list[list[str]]]]
+    ) -> Iterator[tuple[str, list[str]]]:
+        """(attribute, values) of each chosen property; their times are added to `times`."""
         held = _map(entity, "claims", where)
         for number, attribute in self._claims.items():
             field = f"claims.{number}"
             statements = held.get(number, [])
             if not isinstance(statements, list):
                 raise BadRecord(where, "a list", shown(statements), field)
-            by_rank: dict[str, list[str]] = {"preferred": [], "normal": [], "deprecated": []}
+            by_rank: dict[str, list[tuple[str, list[str]]]]
+            by_rank = {"preferred": [], "normal": [], "deprecated": []}
             for one in statements:
                 statement = object_of(one, where, field)
                 rank = text_in(statement, "rank", where, field, "normal")
                 if rank not in by_rank:
                     raise BadRecord(where, "preferred, normal or deprecated", quoted(rank), field)
                 snak = object_of(statement.get("mainsnak"), where, f"{field}.mainsnak")
-                by_rank[rank] += self._values(snak, where, f"{field}.mainsnak")
-            yield attribute, by_rank["preferred"] or by_rank["normal"]
+                held_then = self._times(statement, where)
+                values = self._values(snak, where, f"{field}.mainsnak")
+                by_rank[rank] += ((value, held_then) for value in values)
+            taken = by_rank["preferred"] or by_rank["normal"]
+            for value, held_then in taken:
+                if any(held_then):
+                    times.setdefault(attribute, {}).setdefault(value, []).append(held_then)
+            yield attribute, [value for value, _ in taken]
+
+    def _times(self, statement: Mapping[str, Any], where: str) -> list[str]:
+        """The begin and the end of a statement; "" if unknown."""
+        stated, found = _map(statement, "qualifiers", where), list[str]()
+        for number in _QUALIFIERS:
+            snaks = list_in(stated, number, where) if number in stated else []
+            known = (self._values(object_of(one, where, number), where, number) for one in snaks)
+            found.append(next(chain.from_iterable(known), ""))
+        begin, end, at = found
+        return [begin or at, end]
 
     def _values(self, snak: Mapping[str, Any], where: str, field: str) -> Iterator[str]:
         if text_in(snak, "snaktype", where, field) != "value":

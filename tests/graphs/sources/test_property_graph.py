@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import kbforge
 from tests.graphs.sources.test_graphs import loaded
 from tests.sources.harness import ADVICE
 
@@ -140,3 +141,58 @@ def test_another_flavor_is_a_sentence(written, program):
     ran = program(*job, "source.flavor=neo4")
     assert "expected one of langchain, llamaindex, neo4j-graphrag, cognee" in ran.err
     assert ran.code == 2
+
+
+def test_relations_have_times(tmp_path):
+    edge = {"source_node_uuid": "a", "name": "WORKS_FOR", "fact": "f", "episodes": ["e"]}
+    graphiti = {
+        "nodes": [
+            {"uuid": key, "name": name, "labels": ["Entity"]}
+            for key, name in (("a", "Ada"), ("b", "Acme"), ("c", "Beta"), ("d", "Gamma"))
+        ],
+        "edges": [
+            {**edge, "target_node_uuid": "b", "valid_at": "2015-01-01T00:00:00Z"}
+            | {"invalid_at": "2019-01-01T00:00:00Z", "created_at": "2024-01-01T00:00:00Z"},
+            {**edge, "target_node_uuid": "b", "valid_at": "2021-01-01T00:00:00Z"},
+            {**edge, "target_node_uuid": "c", "valid_at": None, "created_at": "2019-05-01"},
+            {**edge, "target_node_uuid": "d"},
+        ],
+    }
+    (tmp_path / "graph.json").write_text(json.dumps(graphiti))
+    found = {f.names[0]: f for f in loaded("property-graph", tmp_path / "graph.json").values()}
+    ada, acme, beta, gamma = (found[name] for name in ("Ada", "Acme", "Beta", "Gamma"))
+    times = {
+        "Acme": [
+            ["2015-01-01T00:00:00Z", "2019-01-01T00:00:00Z"],
+            ["2021-01-01T00:00:00Z", ""],
+        ],
+        "Beta": [["2019-05-01", ""]],
+    }
+    assert ada.metadata["times"] == {"neighbour": times}
+    assert acme.metadata["times"] == {"neighbour": {"Ada": times["Acme"]}}
+    assert beta.metadata["times"] == {"neighbour": {"Ada": times["Beta"]}}
+    assert "times" not in gamma.metadata
+    relations = [["Ada", "WORKS_FOR", name] for name in ("Acme", "Beta", "Gamma")]
+    assert ada.metadata["relations"] == relations
+    file = tmp_path / "kb.jsonl"
+    kbforge.cluster(list(found.values())).write(file)
+    (entity,) = (e for e in kbforge.read_entities(file) if e.name == "Ada")
+    said = {v.value: (v.first, v.last, v.until) for v in entity.properties["neighbour"]}
+    began, again = "2015-01-01T00:00:00Z", "2021-01-01T00:00:00Z"
+    assert said == {
+        "Acme": (began, again, None),
+        "Beta": ("2019-05-01", "2019-05-01", None),
+        "Gamma": (None, None, None),
+    }
+
+
+@pytest.mark.parametrize("flavor", ["langchain", "neo4j-graphrag", "llamaindex"])
+def test_times_are_properties_of_relations_elsewhere(tmp_path, flavor):
+    graph = json.loads(json.dumps(OF[flavor]))
+    relations = graph["relationships" if "relationships" in graph else "relations"]
+    for one in relations.values() if isinstance(relations, dict) else relations:
+        one["properties"] = one.get("properties", {}) | {"valid_at": "2015", "invalid_at": "2016"}
+    (tmp_path / "graph.json").write_text(json.dumps(graph))
+    found = {f.names[0]: f for f in loaded("property-graph", tmp_path / "graph.json").values()}
+    times = found["London"].metadata["times"]
+    assert times == {"neighbour": {"Ada": [["2015", "2016"]]}}

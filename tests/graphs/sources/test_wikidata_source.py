@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from kbforge.errors import BadRecord
 from tests.sources.harness import read
 
 FILES = "graphs/wikidata"
@@ -117,6 +118,35 @@ def test_ranks_and_values_that_say_nothing(written):
     found = {k: v for k, v in fragment.properties.items() if k.startswith("P")}
     assert found == {"P1": ("usual",), "P2": ("best",)}
     assert counts['values of the type "musical-notation" left out'] == 1
+
+
+def test_qualifiers_say_when(written):
+    def held(value, rank="normal", **qualifiers):
+        snaks = {
+            number: [
+                {"snaktype": "value", "datavalue": dict(zip(("type", "value"), t, strict=True))}
+            ]
+            for number, t in qualifiers.items()
+        }
+        return statement("string", value, rank) | {"qualifiers": snaks}
+
+    year = {n: time(f"+{n}-00-00T00:00:00Z", 9) for n in (2010, 2015, 2017)}
+    claims = {
+        "P1": [
+            held("a", P580=year[2010], P582=year[2015]),
+            held("a", P580=year[2017]),
+            held("b", P585=year[2015]),
+            held("c") | {"qualifiers": []},
+            held("a", "deprecated", P585=year[2015]),
+        ]
+    }
+    fragment, _ = one(written, item(7, claims=claims), claims="P1=job")
+    assert fragment.properties["job"] == ("a", "b", "c")
+    times = {"a": [["2010", "2015"], ["2017", ""]], "b": [["2015", ""]]}
+    assert fragment.metadata == {"times": {"job": times}}
+    bad = {"P1": [held("a") | {"qualifiers": {"P580": [{"snaktype": 5}]}}]}
+    with pytest.raises(BadRecord, match="P580"):
+        one(written, item(7, claims=bad), claims="P1=job")
 
 
 def test_claims_of_one_attribute_and_of_the_name(written):

@@ -1,0 +1,384 @@
+"""Times of statements: what is a time, from when to when values hold, and what held when."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kbforge.contracts import Entity, Fragment, Value
+from kbforge.contracts.fragment import TIMES
+from kbforge.errors import BadRecord, UsageError
+from kbforge.files.columns import in_metadata, metadata_of
+from kbforge.kb.entities import entity_lines
+from kbforge.kb.times import StatedTimes, holds, joined_times, read_time, when
+from kbforge.kb.view import EntitiesView, GoldenView, Policy, held_at, selected
+from tests.assembled import assemble
+from tests.kb.posteriors import posterior, subproblem
+from tests.kb.test_lines import columns_of
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+def micro(*moment: int, hours: int = 0) -> int:
+    zone = timezone(timedelta(hours=hours))
+    return (datetime(*moment, tzinfo=zone) - datetime(1970, 1, 1, tzinfo=UTC)) // MICROSECOND
+
+
+@pytest.mark.parametrize(
+    ("text", "begin", "end"),
+    [
+        ("2019", micro(2019, 1, 1), micro(2020, 1, 1) - 1),
+        ("2020", micro(2020, 1, 1), micro(2021, 1, 1) - 1),
+        ("9999", micro(9999, 1, 1), micro(9999, 12, 31) + 86_400_000_000 - 1),
+        ("2020-02", micro(2020, 2, 1), micro(2020, 3, 1) - 1),
+        ("2019-12", micro(2019, 12, 1), micro(2020, 1, 1) - 1),
+        ("2019-03-01", micro(2019, 3, 1), micro(2019, 3, 2) - 1),
+        ("20190301", micro(2019, 3, 1), micro(2019, 3, 2) - 1),
+        ("2019-03-01T10:00Z", micro(2019, 3, 1, 10), micro(2019, 3, 1, 10)),
+        ("2019-03-01 10:00", micro(2019, 3, 1, 10), micro(2019, 3, 1, 10)),
+        ("2019-03-01T01:00:00+02:00", micro(2019, 2, 28, 23), micro(2019, 2, 28, 23)),
+        ("2019-03-01T01:00:00.5-05:00", micro(2019, 3, 1, 6, 0, 0, 500_000), None),
+    ],
+)
+def test_a_time_is_a_period(text, begin, end):
+    assert read_time(text) == (begin, begin if end is None else end)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "19", "19X0", "2019-13", "2019-02-30", "10:30", "2019W1", "0000", "-0044"]
+)
+def test_other_texts_are_no_times(text):
+    assert read_time(text) is None
+
+
+@given(st.datetimes(), st.integers(-14, 14), st.integers(-14, 14))
+def test_zones_change_no_order(moment, one, other):
+    try:
+        texts = [
+            moment.replace(tzinfo=UTC).astimezone(timezone(timedelta(hours=h))).isoformat()
+            for h in (one, other)
+        ]
+    except OverflowError:
+        return
+    assert read_time(texts[0]) == read_time(texts[1]) == (micro_of(moment), micro_of(moment))
+
+
+def micro_of(moment: datetime) -> int:
+    return (moment.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // MICROSECOND
+
+
+# What entities say, against the definition.
+
+TIMES_STATED = st.sampled_from(
+    [
+        *("2010", "2011", "2012", "2011-06", "2011-06-15", "2011-12-31", "2012-01-01", "soon"),
+        *("2011-06-15T10:00Z", "2011-06-15T12:00+02:00", "2011-06-15T09:59-01:00"),
+    ]
+)
+STATEMENTS = st.lists(st.tuples(st.sampled_from("abc"), TIMES_STATED | st.none()), min_size=1)
+ASKED = ("2009", "2010", "2011-06-15T10:00Z", "2011-06-15", "2011", "2012", "2030")
+
+
+def fragments_of(statements) -> list[Fragment]:
+    return [
+        Fragment(f"f{n}", {"x": (value,)} | ({} if time is None else {"seen": (time,)}))
+        for n, (value, time) in enumerate(statements)
+    ]
+
+
+def entity_of(fragments, several=()) -> Entity:
+    apart = in_metadata(fragments, "seen")
+    one = tuple(range(len(fragments)))
+    annotators = [StatedTimes(apart, "seen").annotator(several)]
+    (entity,) = assemble(apart, posterior(subproblem(one, (1, [one]))), annotators=annotators)
+    return entity
+
+
+def values_of(statements, several=()) -> dict[str, Value]:
+    return {v.value: v for v in entity_of(fragments_of(statements), several).properties["x"]}
+
+
+def expected(statements) -> dict[str, tuple[int, int, int | None] | None]:
+    """Of each value where its first period begins, its last one ends, and when another holds."""
+    periods = {value: [] for value, _ in statements}
+    for value, time in statements:
+        if time is not None and (period := read_time(time)) is not None:
+            periods[value].append(period)
+    out = {}
+    for value, own in periods.items():
+        out[value] = None
+        if own:
+            last = max(p.end for p in own)
+            later = [
+                max(min(p.begin for p in of), last + 1)
+                for other, of in periods.items()
+                if other != value and of and max(of, key=lambda p: (p.end, p.begin)).begin > last
+            ]
+            first = min(p.begin for p in own)
+            out[value] = first, last, min(later, default=None)
+    return out
+
+
+@given(STATEMENTS)
+def test_members_are_those_of_the_definition(statements):
+    found, wanted = values_of(statements), expected(statements)
+    assert found.keys() == wanted.keys()
+    for value, of in wanted.items():
+        one = found[value]
+        if of is None:
+            assert (one.first, one.last, one.until) == (None, None, None)
+            continue
+        first, last, until = of
+        assert (read_time(one.first).begin, read_time(one.last).end) == (first, last)
+        if until is None:
+            assert one.until is None
+        elif until == last + 1 and one.until == one.last:
+            assert holds(one, read_time(one.last))
+        else:
+            assert read_time(one.until).begin == until
+
+
+@given(STATEMENTS)
+def test_what_held_covers_the_time_or_was_stated_last(statements):
+    found, wanted = values_of(statements), expected(statements)
+    for text in ASKED:
+        at = read_time(text)
+        timed = {v: of for v, of in wanted.items() if of is not None}
+        covering = {v for v, (first, last, _) in timed.items() if first <= at.end <= last}
+        held = {v for v in timed if holds(found[v], at)}
+        assert covering <= held
+        assert all(timed[v][0] <= at.end for v in held)
+        if not covering:
+            before = {v: of[1] for v, of in timed.items() if of[1] <= at.end}
+            latest = {v for v, last in before.items() if last == max(before.values())}
+            assert latest <= held
+            assert bool(held) == bool(before)
+        assert all(holds(found[v], at) for v, of in wanted.items() if of is None)
+
+
+@given(STATEMENTS.flatmap(lambda s: st.tuples(st.just(s), st.permutations(s))))
+def test_the_order_of_statements_does_not_matter(orders):
+    one, other = map(values_of, orders)
+    times = [{v: (x.first, x.last, x.until) for v, x in of.items()} for of in (one, other)]
+    assert times[0] == times[1]
+
+
+@given(STATEMENTS, STATEMENTS)
+def test_more_statements_remove_no_value(some, more):
+    before, after = values_of(some), values_of(some + more)
+    for value, one in before.items():
+        assert after[value].count >= one.count
+        if one.first is not None:
+            assert read_time(after[value].first).begin <= read_time(one.first).begin
+            assert read_time(after[value].last).end >= read_time(one.last).end
+
+
+@given(STATEMENTS)
+def test_now_the_latest_holds(statements):
+    entity = entity_of(fragments_of(statements))
+    (latest,) = GoldenView(
+        EntitiesView(lambda: iter([entity])), Policy("latest"), read_time("2030")
+    ).entities()
+    (whole,) = GoldenView(EntitiesView(lambda: iter([entity])), Policy("latest")).entities()
+    assert latest.properties == whole.properties
+    dated = [v for v in entity.properties["x"] if v.last is not None]
+    if dated:
+        (chosen,) = whole.properties["x"]
+        assert read_time(chosen.last).end == max(read_time(v.last).end for v in dated)
+
+
+@given(STATEMENTS)
+def test_columns_say_the_same(statements):
+    of = fragments_of(statements)
+    columns = columns_of(of)
+    if all(time is None for _, time in statements):
+        assert in_metadata(columns, "seen") is columns
+    apart = in_metadata(columns, "seen")
+    assert list(apart) == in_metadata(of, "seen")
+    assert apart[0] == in_metadata(of, "seen")[0]
+    one = tuple(range(len(of)))
+    grouped = posterior(subproblem(one, (1, [one])))
+    lines = [
+        [*entity_lines(f, grouped, annotators=[StatedTimes(f, "seen").annotator(())])]
+        for f in (apart, in_metadata(of, "seen"), columns_of(in_metadata(of, "seen")))
+    ]
+    assert lines[0] == lines[1] == lines[2]
+
+
+def test_several_values_at_a_time_do_not_contradict():
+    found = values_of([("a", "2010"), ("b", "2012")], several={"x"})
+    assert [(v.first, v.until) for v in found.values()] == [("2010", None), ("2012", None)]
+
+
+# Times of single values.
+
+
+def single(stated, several=("x",)) -> dict[str, Value]:
+    values = tuple(stated)
+    fragments = [Fragment("f", {"x": values}, metadata={TIMES: {"x": stated}})]
+    annotators = [StatedTimes(fragments, None).annotator(several)]
+    (entity,) = assemble(fragments, posterior(subproblem((0,), (1, [(0,)]))), annotators=annotators)
+    return {value.value: value for value in entity.properties["x"]}
+
+
+def test_a_source_gives_the_end():
+    found = single({"a": [["2010", "2015"]], "b": [["2014", ""]], "c": [["", "2012"]]})
+    said = {name: (v.first, v.last, v.until) for name, v in found.items()}
+    assert said == {
+        "a": ("2010", "2015", "2015"),
+        "b": ("2014", "2014", None),
+        "c": ("2012", "2012", "2012"),
+    }
+    held = {at: [v for v in "abc" if holds(found[v], read_time(at))] for at in ("2011", "2015")}
+    assert held == {"2011": ["a"], "2015": ["a", "b"]}
+    assert [v for v in "abc" if holds(found[v], read_time("2016"))] == ["b"]
+
+
+def test_what_begins_again_has_not_ended():
+    found = single({"a": [["2010", "2012"], ["2015", ""]]})
+    assert (found["a"].first, found["a"].last, found["a"].until) == ("2010", "2015", None)
+
+
+@pytest.mark.parametrize(
+    "stated", [5, [], {"x": 5}, {"x": {"a": 5}}, {"x": {"a": [["2010"]]}}, {"x": {"a": [[1, []]]}}]
+)
+def test_metadata_of_another_form_have_no_times(stated):
+    fragments = [Fragment("f", {"x": ("a",)}, metadata={TIMES: stated})]
+    assert not StatedTimes(fragments, None)
+    assert not StatedTimes(columns_of(fragments), None)
+
+
+# Fragments with a time, and without.
+
+
+def test_an_attribute_goes_into_metadata():
+    fragments = [
+        Fragment("a", {"seen": ("2010",), "x": ("1",)}, metadata={"row": 1}),
+        Fragment("b", {"x": ("1", "2")}, (0.5,), metadata={"y": ["z"]}),
+        Fragment("c", {"seen": ("2011",)}, (0.5,)),
+    ]
+    for of in (fragments, columns_of(fragments)):
+        assert list(in_metadata(of, "seen")) == [
+            Fragment("a", {"x": ("1",)}, metadata={"row": 1, "seen": "2010"}),
+            fragments[1],
+            Fragment("c", {}, (0.5,), metadata={"seen": "2011"}),
+        ]
+        given_ones, numbers = metadata_of(in_metadata(of, "seen"), "seen")
+        assert [given_ones[n] if n >= 0 else None for n in numbers] == ["2010", None, "2011"]
+        assert in_metadata(of, None) is of
+        assert list(in_metadata(of, "nothing")) == fragments
+
+
+@pytest.mark.parametrize(
+    ("bad", "got"),
+    [({"seen": ("2010", "2011"), "x": ("1",)}, "several"), ({"seen": ("2010",)}, "no others")],
+)
+def test_a_fragment_has_one_time_and_something_else(bad, got):
+    fragments = [Fragment("a", {"x": ("1",)}), Fragment("b", bad)]
+    for of in (fragments, columns_of(fragments)):
+        with pytest.raises(BadRecord, match=f"^b: seen: expected one value, and .*, got {got}"):
+            in_metadata(of, "seen")
+
+
+@pytest.mark.parametrize("name", ["row", "authority", "times"])
+def test_names_that_mean_something_else_are_refused(name):
+    with pytest.raises(UsageError, match=f"^--time {name}: metadata have something else"):
+        in_metadata([], name)
+
+
+@pytest.mark.parametrize(
+    ("times", "note"),
+    [
+        (["2010", "2011"], "2 fragments with a time, which no model compares"),
+        (["2010", None], "1 fragment with a time, which no model compares"),
+        (
+            ["2010", "soon"],
+            '1 fragment with a time, which no model compares; 1 cannot be read, such as "soon"',
+        ),
+    ],
+)
+def test_a_note_counts_times(times, note):
+    fragments = in_metadata(fragments_of([("a", time) for time in times]), "seen")
+    for of in (fragments, columns_of(fragments)):
+        assert StatedTimes(of, "seen").note() == f"--time seen: {note}"
+        assert StatedTimes(of, None).note() == ""
+    strange = StatedTimes(in_metadata(fragments_of([("a", "\x1bsoon")]), "seen"), "seen")
+    assert '"\\x1bsoon"' in strange.note(strict=False)
+
+
+@pytest.mark.parametrize(("time", "got"), [("soon", '"soon"'), (None, "none")])
+def test_without_any_time_there_is_an_error(time, got):
+    fragments = in_metadata(fragments_of([("a", time)]), "seen")
+    for of in (fragments, columns_of(fragments)):
+        with pytest.raises(UsageError, match=f"^--time seen: expected a time such .*, got {got}$"):
+            StatedTimes(of, "seen").note()
+
+
+# What held, for readers.
+
+ACME = Value("Acme", ("a",), first="2015", last="2018-05", until="2019-06-01")
+BETA = Value("Beta", ("b",), first="2019-06-01", last="2019-06-01")
+PERSON = Entity(
+    *("e", "Ann Lee"),
+    {
+        "name": (
+            Value("Ann Lee", ("b",), first="2019-06-01", last="2019-06-01"),
+            Value("Ann Oak", ("a",), first="2015", last="2018-05", until="2019-06-01"),
+        ),
+        "employer": (ACME, BETA),
+        "born": (Value("1990", ("c",)),),
+        "died": (Value("2020", ("b",), first="2020", last="2020"),),
+    },
+    *(("a", "b", "c"), 1.0, 0),
+)
+
+
+def test_words_of_times():
+    assert when(ACME, (ACME, BETA)) == "2015 to 2018-05, until 2019-06-01, then Beta"
+    assert when(ACME, (ACME,)) == "2015 to 2018-05, until 2019-06-01"
+    assert when(BETA, (ACME, BETA)) == "2019-06-01"
+    assert when(Value("x", ("a",)), ()) == ""
+
+
+@pytest.mark.parametrize(
+    ("at", "name", "values"),
+    [
+        ("2014", "Ann Lee", {"born": "1990"}),
+        ("2017", "Ann Oak", {"name": "Ann Oak", "employer": "Acme", "born": "1990"}),
+        ("2019-05", "Ann Oak", {"name": "Ann Oak", "employer": "Acme", "born": "1990"}),
+        ("2019", "Ann Lee", {"name": "Ann Lee", "employer": "Beta", "born": "1990"}),
+    ],
+)
+def test_an_entity_at_a_time(at, name, values):
+    found = held_at(PERSON, read_time(at))
+    assert (found.name, {k: v.value for k, (v,) in found.properties.items()}) == (name, values)
+    assert found.fragments == PERSON.fragments
+
+
+def test_a_view_at_a_time_keeps_fragments_and_says_if_nothing_has_a_time():
+    fragments = [Fragment(name, {"z": (name,)}) for name in "abc"]
+    view = selected(EntitiesView(lambda: iter([PERSON]), fragments), "most-stated", "2017")
+    (found,) = view.entities()
+    assert found.properties["employer"] == (ACME,)
+    assert (view.fragments(found), view.notes) == (fragments, ())
+    plain = Entity("e", "x", {"born": (Value("1990", ("c",)),)}, ("c",), 1.0, 0)
+    view = selected(EntitiesView(lambda: iter([plain])), None, "2017")
+    assert list(view.entities()) == [plain]
+    assert view.notes == (
+        "no value has a time; kbforge cluster --time ATTRIBUTE says when values were stated",
+    )
+    with pytest.raises(UsageError, match=r'^--at: expected a time such as .*, got "soon"'):
+        selected(view, None, "soon")
+
+
+def test_values_of_joined_attributes_have_the_times_of_both():
+    early = Value("Acme", ("a",), first="2015", last="2019", until="2020")
+    late = Value("Acme", ("b",), first="2015-06-01T00:00+02:00", last="2019-11", until="2021-01")
+    bare = Value("Acme", ("c",))
+    assert joined_times(early, late) == joined_times(late, early) == ("2015", "2019", "2021-01")
+    assert joined_times(early, bare) == ("2015", "2019", "2020")
+    assert joined_times(early, BETA) == ("2015", "2019", None)
+    assert joined_times(bare, bare) == (None, None, None)
