@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -105,7 +106,17 @@ def _last(entity: Entity) -> str:
     return values[-1] if values else entity.id
 
 
-class TestRelations(ExporterContract):
+class Linked(ExporterContract):
+    """Memory does not grow with the relations either: many entities name the first."""
+
+    def _many(self, n: int) -> Iterator[Entity]:
+        for one in super()._many(n):
+            (note,) = one.properties["note"]
+            meant = replace(note, meanings=(Meaning("E0", 0.75),))
+            yield replace(one, properties={"note": (meant,)})
+
+
+class TestRelations(Linked):
     name = "relations"
     options: ClassVar = {"guard_formulas": False}
     streaming = False
@@ -164,6 +175,12 @@ class TestFtm(ExporterContract):
 
 class TestKBLaM(ExporterContract):
     name = "kblam"
+
+    def test_memory_does_not_grow_with_the_relations(self, tmp_path: Path) -> None:
+        class Many(Linked):
+            name = "kblam"
+
+        Many().test_memory_does_not_grow_with_the_entities(tmp_path)
 
     def entities(self) -> list[Entity]:
         """KBLaM knows entities by name, and those alone that have attributes."""

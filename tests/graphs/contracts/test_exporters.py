@@ -10,7 +10,7 @@ import networkx
 from kbforge import registry
 from kbforge.contracts import Entity
 from kbforge.testing import ExporterContract
-from tests.contracts.test_exporters import in_a_ring, rows, texts
+from tests.contracts.test_exporters import Linked, in_a_ring, rows, texts
 from tests.graphs.exporters import readers
 
 
@@ -34,7 +34,7 @@ class TestJsonLd(ExporterContract):
         return in_order(texts(readers.jsonld(target)), target)
 
 
-class TestNeo4j(ExporterContract):
+class TestNeo4j(Linked):
     name = "neo4j"
     folder = True
 
