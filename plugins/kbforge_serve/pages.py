@@ -19,6 +19,7 @@ from kbforge_serve import facts, frame, reasons
 from kbforge_serve.answers import EntityReference, Facts, plain
 from kbforge_serve.failures import sentence_of, status_of
 from kbforge_serve.neighbourhood import neighbourhood
+from kbforge_serve.paths import end_of, paths
 from kbforge_serve.runs import runs_of
 from kbforge_serve.service import Service
 
@@ -57,6 +58,7 @@ class Pages:
         self.add("/search", "search.html", self._search)
         self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
         self.add("/stated/{id}", "stated.html", self._stated)
+        self.add("/path", "path.html", self._path)
         self.add("/fragment", "fragment.html", self._fragment)
         self.add("/why", "why.html", self._why)
         self.add("/compare", "compare.html", self._compare, lambda _: {"most": _MOST_PROPERTIES})
@@ -124,6 +126,15 @@ class Pages:
         self, id: str, begin: Annotated[int, Query(alias="from", ge=0, le=LARGEST)] = 0
     ) -> facts.StatedEntity | facts.FormerEntity:
         return facts.stated(self._service.readers, id, begin)
+
+    def _path(self, first: Text = "", second: Text = "") -> Facts:
+        """What two texts mean and, if each is one entity, how these are connected."""
+        readers, search = self._service.readers, self._service.search
+        one, other = (end_of(readers, search, text) for text in (first, second))
+        found = None
+        if one.entity is not None and other.entity is not None:
+            found = paths(readers, one.entity.id, other.entity.id)
+        return {"first": plain(one), "second": plain(other), "result": found and plain(found)}
 
     def _fragment(self, id: Name) -> Facts:
         readers = self._service.readers

@@ -33,6 +33,7 @@ from kbforge_serve.security import Access
 from kbforge_serve.service import Service
 from tests.browsing import NEEDS_CHROMIUM, chromium
 from tests.serve.conftest import running
+from tests.serve.linked import make_linked
 
 pytestmark = NEEDS_CHROMIUM
 
@@ -135,14 +136,20 @@ def places(page: Page, address: str) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(("scheme", "width"), LOOKS)
 def test_every_page_fits_and_can_be_read_by_all(address, opened, scheme, width) -> None:
+    require_readable(opened(scheme, width), address, places)
+
+
+def require_readable(page: Page, address: str, of: Callable[[Page, str], dict[str, str]]) -> None:
+    """Pages are there, are no wider than the screen, and axe finds nothing serious."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    page = opened(scheme, width)
-    for name, path in places(page, address).items():
+    for name, path in of(page, address).items():
         answer = page.goto(address + path)
         assert answer is not None
         assert answer.status == 200, name
         assert page.locator("h1").count() == 1, name
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert (
+            page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+        ), name
         found = axe.run(page).response["violations"]
         serious = [
             (one["id"], [node["target"] for node in one["nodes"]][:3])
@@ -150,6 +157,52 @@ def test_every_page_fits_and_can_be_read_by_all(address, opened, scheme, width) 
             if one["impact"] in ("serious", "critical")
         ]
         assert serious == [], name
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory) -> Iterator[str]:
+    """A server over a store whose entities name each other."""
+    with served(make_linked(tmp_path_factory.mktemp("linked") / "kb.sqlite")) as found:
+        yield found
+
+
+def linked_places(page: Page, address: str) -> dict[str, str]:
+    """The address of each page of entities that name each other."""
+    ids = {}
+    for fragment in ("ada", "hydro 1"):
+        asked = page.request.get(f"{address}/fragment.json", params={"id": fragment})
+        ids[fragment] = asked.json()["entity"]["id"]
+    return {
+        "links": f"/entity/{ids['ada']}",
+        "stated": f"/entity/{ids['hydro 1']}",
+        "who states": f"/stated/{ids['hydro 1']}",
+        "no path": "/path",
+        "namesakes": "/path?first=Acme&second=ada",
+        "path": "/path?first=Ada+Berg&second=Norsk+Hydro",
+    }
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_pages_of_relations_fit_and_can_be_read_by_all(linked, opened, scheme, width) -> None:
+    require_readable(opened(scheme, width), linked, linked_places)
+
+
+def test_the_keyboard_alone_connects_two_entities(linked, opened) -> None:
+    for scripts in (True, False):
+        page = opened("dark", 390, java_script_enabled=scripts)
+        page.goto(f"{linked}/path")
+        page.locator("#first").focus()
+        page.keyboard.type("Acme")
+        page.keyboard.press("Tab")
+        page.keyboard.type("Norsk Hydro")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/path?first=Acme&second=Norsk+Hydro")
+        assert "Which Acme?" in page.locator("h2").all_inner_texts()
+        page.locator(".choices a").first.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/path?first=e-*")
+        assert page.locator("#first").input_value().startswith("e-")
+        assert page.locator(".path, main > p").count()
 
 
 @pytest.mark.slow

@@ -9,43 +9,20 @@ import pytest
 from starlette.testclient import TestClient
 
 from kbforge.contracts import Entity, Fragment, Value
-from kbforge.fit.choices import RunOptions
-from kbforge.jobs.update import add_fragments
+from kbforge.store import connections
 from kbforge.store.store import StoreView
 from kbforge_serve import facts
 from kbforge_serve.app import application
 from kbforge_serve.service import Service
+from tests.serve.linked import HOSTILE, make_linked
 
 PAGE = {"accept": "text/html"}
-HOSTILE = "</bdi></td><script>alert(1)</script>"
-
-
-def stated(id: str, name: str, register: str = "", **more: str) -> Fragment:
-    """A fragment; two of one register are different entities."""
-    own = {"name": (name,), "register": (register or id,)}
-    return Fragment(id, own | {key: (value,) for key, value in more.items()})
-
-
-FRAGMENTS = [
-    stated("acme 1", "Acme", "north"),
-    stated("acme 2", "Acme", "south"),
-    stated("acme 3", "Acme", "north"),
-    stated("hydro 1", "Norsk Hydro"),
-    stated("hydro 2", HOSTILE),
-    stated("ada", "Ada Berg", employer="Acme", knows="Bo Dahl"),
-    stated("bo", "Bo Dahl", employer="NORSK HYDRO"),
-    stated("cy", "Cy Eide", employer=HOSTILE),
-    *(stated(f"p{k}", f"Person Number{k}", employer="Norsk Hydro") for k in range(30)),
-]
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store whose people have employers, of which two are called Acme."""
-    path = tmp_path_factory.mktemp("linked") / "kb.sqlite"
-    options = RunOptions(likelihood="names", alpha=1.0, refers="employer,knows", link="register")
-    add_fragments(str(path), FRAGMENTS, options)
-    return path
+    """The store."""
+    return make_linked(tmp_path_factory.mktemp("linked") / "kb.sqlite")
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +122,66 @@ def test_values_in_question_say_who_states_them_and_which_is_taken(
     assert "&lt;/script&gt;</bdi> <b" in section, "the mark is beside the value"
     assert "2 statements: <bdi>till</bdi> × 2" in section
     assert "1 statement: no source" in section
+
+
+def connected(client: TestClient, first: str, second: str) -> tuple[dict, str]:
+    """What the page of a path says, as JSON and as HTML."""
+    asked = {"first": first, "second": second}
+    page = client.get("/path", params=asked, headers=PAGE)
+    assert page.status_code == 200
+    return client.get("/path.json", params=asked).json(), page.text
+
+
+def test_a_path_says_who_states_each_step(client: TestClient) -> None:
+    found, page = connected(client, "Ada Berg", "norsk hydro")
+    (path,) = found["result"]["paths"]
+    assert [one["name"] for one in path["entities"]] == ["Ada Berg", "Bo Dahl", "Norsk Hydro"]
+    told = [(s["relation"], s["spellings"], s["fragments"]) for (s,) in path["steps"]]
+    assert told == [("knows", ["Bo Dahl"], ["ada"]), ("employer", ["NORSK HYDRO"], ["bo"])]
+    assert "2 steps" in page
+    assert f"{path['probability'] * 100:.0f} %." in page
+    for fragment in ("ada", "bo"):
+        assert f'stated by <a class="code" href="/fragment?id={fragment}">' in page
+    back, _ = connected(client, found["second"]["entity"]["id"], "ada")
+    (other,) = back["result"]["paths"]
+    assert other["entities"] == path["entities"][::-1]
+    assert other["steps"] == path["steps"][::-1]
+
+
+def test_a_path_asks_which_of_two_namesakes_is_meant(client: TestClient) -> None:
+    found, page = connected(client, "Acme", "ada")
+    assert found["result"] is None
+    namesakes = {home(client, "acme 1"), home(client, "acme 3")}
+    assert namesakes <= {one["id"] for one in found["first"]["similar"]}
+    (link,) = [part.split('"')[0] for part in page.split('href="') if f"={min(namesakes)}&" in part]
+    chosen = client.get(link.replace("&amp;", "&"), headers=PAGE).text
+    assert "Probability that every step is right" in chosen or "No path connects" in chosen
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("", "", "A step is a value"),
+        ("Ada Berg", "", "A step is a value"),
+        ("Ada Berg", "ada", "Both are"),
+        ("Ada Berg", "zzzz", "No entity is called so."),
+        ("acme 1", "cy", "No path connects"),
+        (HOSTILE, "cy", "1 step<"),
+        ("\0", "%00", "No entity is called so."),
+    ],
+)
+def test_a_path_says_what_is_missing(
+    client: TestClient, first: str, second: str, said: str
+) -> None:
+    _, page = connected(client, first, second)
+    assert said in page
+    assert "<script>alert" not in page
+
+
+def test_a_path_that_is_looked_for_in_part_says_so(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "_MOST_READ", 1)
+    found, page = connected(client, "ada", "cy")
+    assert not found["result"]["complete"]
+    assert "as far as was looked" in page

@@ -94,7 +94,7 @@ const help = one("#help");
 help.hidden = false;
 help.addEventListener("click", () => keys.showModal());
 
-const ways = { h: "/", r: "/review", c: "/runs", q: "/quality" };
+const ways = { h: "/", r: "/review", c: "/runs", q: "/quality", p: "/path" };
 const answers = { y: "same", n: "different", s: "skip", u: "undo" };
 let going = false; // whether the last key was g
 document.addEventListener("keydown", (event) => {

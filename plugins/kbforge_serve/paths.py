@@ -1,0 +1,117 @@
+"""How two entities are connected: paths of values that name entities, and who states each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kbforge.contracts.entity import Natural, Probability
+from kbforge.errors import NotFoundError, quoted
+from kbforge.kb.edges import Edge
+from kbforge.kb.paths import shortest_paths
+from kbforge.store.connections import StoredConnections
+from kbforge_serve import facts
+from kbforge_serve.answers import Answer, EntityReference
+from kbforge_serve.helpers import aside
+from kbforge_serve.readers import Readers
+from kbforge_serve.search import Search
+
+_MOST_FOUND = 8  # entities that a text may mean
+_MOST_SPELLINGS = 5
+_MOST_STATING = 20  # fragments named for a step
+
+
+class Step(Answer, frozen=True):
+    """A relation between two entities: the attribute of `head` whose values name `tail`, how
+    probably they do, some of the values, and how many fragments state it, with the first ones."""
+
+    head: str
+    relation: str
+    tail: str
+    probability: Probability
+    spellings: Sequence[str]
+    count: Natural
+    fragments: Sequence[str]
+
+
+class FoundPath(Answer, frozen=True):
+    """Entities, the relations between each and the next, and how probable all steps are."""
+
+    probability: Probability
+    entities: list[EntityReference]
+    steps: list[list[Step]]
+
+
+class Paths(Answer, frozen=True):
+    """The best of the shortest paths between two entities.
+
+    They are not `complete` if so many entities are around that some were not looked at.
+    """
+
+    first: EntityReference
+    second: EntityReference
+    paths: list[FoundPath]
+    complete: bool
+
+
+class PathEnd(Answer, frozen=True):
+    """A text, and the entity that it means; if it means none, those that it may mean."""
+
+    text: str
+    entity: EntityReference | None
+    similar: Sequence[EntityReference]
+
+
+@aside
+def paths(readers: Readers, first: str, second: str) -> Paths:
+    """The paths between two entities, given by id.
+
+    Raises NotFoundError if one does not exist now.
+    """
+    with readers.store() as store:
+        ends = {one.id: one for one in facts.references(readers, store, [first, second])}
+        for id in (first, second):
+            if id not in ends:
+                raise NotFoundError(f'the knowledge base has no entity "{quoted(id)}"')
+        connections = StoredConnections(readers.view_of(store))
+        found = shortest_paths(connections, first, second)
+        met = dict.fromkeys(entity for path in found for entity in path.entities)
+        named = {one.id: one for one in facts.references(readers, store, list(met))}
+        return Paths(
+            ends[first],
+            ends[second],
+            [
+                FoundPath(
+                    path.probability,
+                    [named[entity] for entity in path.entities],
+                    [[_step(edge) for edge in step] for step in path.steps],
+                )
+                for path in found
+            ],
+            connections.complete,
+        )
+
+
+def _step(edge: Edge) -> Step:
+    return Step(
+        *(edge.head, edge.relation, edge.tail, edge.probability),
+        spellings=edge.spellings[:_MOST_SPELLINGS],
+        count=len(edge.fragments),
+        fragments=edge.fragments[:_MOST_STATING],
+    )
+
+
+def end_of(readers: Readers, search: Search, text: str) -> PathEnd:
+    """What a text means: an entity by its id, by a fragment or, if it alone has it, by its name."""
+    asked = text.strip()
+    if not asked:
+        return PathEnd(text, None, ())
+    with readers.store() as store:
+        exact = facts.references(readers, store, [asked])
+        if not exact and (numbers := store.pages.numbers([asked])):
+            exact = [*facts.holding(readers, store, list(numbers.values())).values()]
+    if exact:
+        return PathEnd(text, exact[0], ())
+    found = search.find(asked, _MOST_FOUND).results
+    called = [one for one in found if one.name.casefold() == asked.casefold()]
+    (chosen,) = called if len(called) == 1 else found if len(found) == 1 else (None,)
+    return PathEnd(text, chosen, () if chosen else found)
