@@ -126,7 +126,12 @@ def _value(
     names: Mapping[str, str],
 ) -> tuple[Text, Text, Text]:
     likely = [one for at, one in enumerate(value.meanings) if not at or one.probability >= _LIKELY]
-    meant = [f"{called(one.entity, names)} {percent(one.probability)}" for one in likely]
+    meant = [
+        # the id alone, if the value is the entity's name
+        f"{called(one.entity, names if names.get(one.entity) != value.value else {})} "
+        f"{percent(one.probability)}"
+        for one in likely
+    ]
     times = quoted(when(value, values), _VALUE_CHARACTERS)
     said = (f" → {' or '.join(meant)}" if meant else "") + (f" ({times})" if times else "")
     return (
