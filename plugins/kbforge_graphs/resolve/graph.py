@@ -141,23 +141,19 @@ def write(graph: Graph, plan: Plan, output: str, store: str) -> dict[str, Any]:
     with open_folder(output, names, "resolve graph") as out:
         ids |= shape.write_all(out, plan).node_ids
 
-    def about(name: str, key: str) -> dict[str, Any]:
-        return {"name": shape.name_of(name), "id": ids.get(key) or key}
+    def about(key: str) -> dict[str, Any]:
+        return {"name": shape.name_of(key), "id": ids.get(key) or key}
 
     joined: list[dict[str, Any]] = [
-        {
-            "probability": probability,
-            "joined": about(key, key),
-            "into": about(node.survivor, node.key),
-        }
+        {"probability": probability, "joined": about(key), "into": about(node.key)}
         for node in plan.nodes
         for key, probability in node.probability.items()
     ]
     parted: list[dict[str, Any]] = [
         {
             "probability": part.probability,
-            "parted": about(key, plan.of_key[key][0].key),
-            "into": about(part.node.survivor, part.node.key),
+            "parted": about(key),
+            "into": about(part.node.key),
             "mentions": len(part.node.mentions[key]),
         }
         for key, parts in plan.parted.items()

@@ -361,10 +361,12 @@ class _Named(Shape):
     name = "property-graph"
 
     def new_key(self, key: str, number: int) -> str:
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key}\0{number}"))
+        made = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key}\0{number}"))
+        self._names[made] = self.name_of(key)
+        return made
 
     @cached_property
-    def _names(self) -> Mapping[str, str]:
+    def _names(self) -> dict[str, str]:
         return {x.key: x.name for x in self.stated if isinstance(x, GraphEntity)}
 
     def name_of(self, key: str) -> str:
