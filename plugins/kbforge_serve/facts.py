@@ -22,6 +22,7 @@ from kbforge.kb.entities import Corpus, described
 from kbforge.kb.show import grouping
 from kbforge.kb.similarity import leaf_names
 from kbforge.kb.similarity import similar as similar_fragments
+from kbforge.kb.times import EXPECTED, Period, holds, read_time
 from kbforge.store.changes import known_of
 from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes
 from kbforge.store.store import Store
@@ -58,7 +59,8 @@ class MeantEntity(Answer, frozen=True):
 class StatedValue(Answer, frozen=True):
     """A value, the number of fragments that state it, and the first of them.
 
-    The other members are as in a knowledge base; the most probable meaning is the first one.
+    `holds` is whether it does at the time that is asked for; the other members are as in a
+    knowledge base, the most probable meaning first.
     """
 
     value: str
@@ -66,6 +68,10 @@ class StatedValue(Answer, frozen=True):
     fragments: Sequence[str]
     confidence: Probability | None
     meanings: list[MeantEntity]
+    first: str | None
+    last: str | None
+    until: str | None
+    holds: bool
 
 
 class Claim(Answer, frozen=True):
@@ -129,8 +135,10 @@ class EntityEvent(Answer, frozen=True):
 
 
 class EntityDetails(EntityReference, frozen=True):
-    """An entity; `next` is the place of the first fragment that did not fit."""
+    """An entity; `next` is the place of the first fragment that did not fit, `at` the time that is
+    asked for, "" for all."""
 
+    at: str
     reported: Probability
     said: str
     subproblem: Natural
@@ -287,14 +295,17 @@ def reference(entity: Entity) -> EntityReference:
     return EntityReference(entity.id, entity.name, len(entity.fragments), entity.confidence)
 
 
-def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerEntity:
+def entity(readers: Readers, id: str, first: int = 0, at: str = "") -> EntityDetails | FormerEntity:
     """An entity: values with the fragments that state each, fragments, competing groupings,
     history.
 
-    `first` is the place of the first fragment to return.
+    `first` is the place of the first fragment to return, `at` a time for `StatedValue.holds`.
 
-    Raises NotFoundError if there was never such an entity.
+    Raises NotFoundError if there was never such an entity, and UsageError if `at` is no time.
     """
+    period = read_time(at)
+    if at and period is None:
+        raise UsageError(f'at: expected {EXPECTED}, got "{quoted(at)}"')
     with readers.store() as store:
         now = store.now(id)
         if now != (id,):
@@ -303,10 +314,10 @@ def entity(readers: Readers, id: str, first: int = 0) -> EntityDetails | FormerE
         fragments = readers.view_of(store).fragments(own)
         told, end = _fragments(own, fragments, first)
         return EntityDetails(
-            *(own.id, own.name, len(own.fragments), own.confidence, own.probability),
+            *(own.id, own.name, len(own.fragments), own.confidence, at, own.probability),
             said=how_sure(own.confidence),
             subproblem=own.subproblem,
-            properties=_properties(readers, store, own),
+            properties=_properties(readers, store, own, period),
             distinct={attribute: len(values) for attribute, values in own.properties.items()},
             contradictions=_contradictions(own, fragments),
             stated_as=_stated_as(readers, store, own, 0, _MOST_NAMED),
@@ -323,7 +334,9 @@ def _block(readers: Readers, store: Store, id: str) -> tuple[list[Entity], Entit
     return block, next(one for one in block if one.id == id)
 
 
-def _properties(readers: Readers, store: Store, own: Entity) -> dict[str, list[StatedValue]]:
+def _properties(
+    readers: Readers, store: Store, own: Entity, at: Period | None
+) -> dict[str, list[StatedValue]]:
     """The first values of each attribute, with references to the entities that they may name."""
     first = {attribute: values[:_MOST_VALUES] for attribute, values in own.properties.items()}
     meant = {m.entity for values in first.values() for value in values for m in value.meanings}
@@ -333,6 +346,7 @@ def _properties(readers: Readers, store: Store, own: Entity) -> dict[str, list[S
             StatedValue(
                 *(value.value, value.count, value.fragments[:_MOST_STATING], value.confidence),
                 [MeantEntity(named[m.entity], m.probability) for m in value.meanings],
+                *(value.first, value.last, value.until, at is None or holds(value, at)),
             )
             for value in values
         ]

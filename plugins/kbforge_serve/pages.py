@@ -22,6 +22,7 @@ from kbforge_serve.neighbourhood import neighbourhood
 from kbforge_serve.paths import end_of, paths
 from kbforge_serve.runs import runs_of
 from kbforge_serve.service import Service
+from kbforge_serve.timeline import timeline
 
 View: TypeAlias = Callable[[Facts], Facts]
 """A template's inputs besides the facts: names, orders, coordinates."""
@@ -39,6 +40,7 @@ _SAME = {"same": True, "different": False, "skip": None}
 
 Name: TypeAlias = Annotated[str, Query(min_length=1, max_length=_LONGEST_ID)]
 Text: TypeAlias = Annotated[str, Query(max_length=400)]
+Time: TypeAlias = Annotated[str, Query(max_length=40)]
 Cursor: TypeAlias = Annotated[str | None, Query(max_length=40)]
 
 
@@ -118,9 +120,9 @@ class Pages:
         return {"q": q, **plain(self._service.search.find(q, _MOST_RESULTS, cursor))}
 
     def _entity(
-        self, id: str, first: Annotated[int, Query(ge=0)] = 0
+        self, id: str, first: Annotated[int, Query(ge=0)] = 0, at: Time = ""
     ) -> facts.EntityDetails | facts.FormerEntity:
-        return facts.entity(self._service.readers, id, first)
+        return facts.entity(self._service.readers, id, first, at.strip())
 
     def _stated(
         self, id: str, begin: Annotated[int, Query(alias="from", ge=0, le=LARGEST)] = 0
@@ -213,7 +215,9 @@ def _entity_view(found: Facts) -> Facts:
         "groups": [[one["id"] for one in own]],
         "sizes": [found["size"]],
     }
+    shown = dict(list(found["properties"].items())[:_MOST_PROPERTIES])
     return {
+        "timeline": timeline({a: of[:_MOST_VALUES] for a, of in shown.items()}, found["at"]),
         "attributes": list(found["properties"])[:_MOST_ATTRIBUTES],
         "most_properties": _MOST_PROPERTIES,
         "most_values": _MOST_VALUES,

@@ -1,4 +1,5 @@
-"""A store of people and their employers, of which two are called Acme and one is hostile."""
+"""A store of people and their employers, of which two are called Acme and one is hostile; one of
+the people has gone from Acme to another."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ from kbforge.jobs.update import add_fragments
 HOSTILE = "</bdi></td><script>alert(1)</script>"
 
 
-def _stated(id: str, name: str, register: str = "", **more: str) -> Fragment:
+def _stated(id: str, name: str, register: str = "", seen: str = "", **more: str) -> Fragment:
     """A fragment; two of one register are different entities."""
-    own = {"name": (name,), "register": (register or id,)}
-    return Fragment(id, own | {key: (value,) for key, value in more.items()})
+    own = {"name": name} | ({"register": register} if register else {}) | more
+    metadata = {"seen": seen} if seen else None
+    return Fragment(id, {key: (value,) for key, value in own.items()}, metadata=metadata)
 
 
 _FRAGMENTS = [
@@ -26,12 +28,18 @@ _FRAGMENTS = [
     _stated("ada", "Ada Berg", employer="Acme", knows="Bo Dahl"),
     _stated("bo", "Bo Dahl", employer="NORSK HYDRO"),
     _stated("cy", "Cy Eide", employer=HOSTILE),
+    _stated("eli 1", "Eli Foss", seen="2001", employer="Acme"),
+    _stated("eli 2", "Eli Foss", seen="2004-03", employer="Acme"),
+    _stated("eli 3", "Eli Foss", seen="2010-05", employer="Norsk Hydro"),
+    _stated("eli 4", "Eli Foss", seen="2012", employer="Norsk Hydro"),
     *(_stated(f"p{k}", f"Person Number{k}", employer="Norsk Hydro") for k in range(30)),
 ]
 
 
 def make_linked(path: Path) -> Path:
     """Make the store."""
-    options = RunOptions(likelihood="names", alpha=1.0, refers="employer,knows", link="register")
+    options = RunOptions(
+        likelihood="names", alpha=1.0, refers="employer,knows", link="register", time="seen"
+    )
     add_fragments(str(path), _FRAGMENTS, options)
     return path

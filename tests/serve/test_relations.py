@@ -14,6 +14,7 @@ from kbforge.store.store import StoreView
 from kbforge_serve import facts
 from kbforge_serve.app import application
 from kbforge_serve.service import Service
+from kbforge_serve.timeline import timeline
 from tests.serve.linked import HOSTILE, make_linked
 
 PAGE = {"accept": "text/html"}
@@ -59,15 +60,19 @@ def test_a_value_that_may_name_two_entities_names_both(client: TestClient) -> No
 
 def test_an_entity_says_who_states_it(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     hydro = home(client, "hydro 1")
-    stating = {home(client, "bo"), *(home(client, f"p{k}") for k in range(30))}
+    stating = {
+        home(client, "bo"),
+        home(client, "eli 1"),
+        *(home(client, f"p{k}") for k in range(30)),
+    }
     found = client.get(f"/entity/{hydro}.json").json()["stated_as"]
-    assert (found["counts"], found["next"]) == ({"employer": 31}, None)
+    assert (found["counts"], found["next"]) == ({"employer": 32}, None)
     named = [one["entity"]["id"] for one in found["by"]]
     assert len({*named}) == len(named) == 12
     assert {*named} < stating
     page = client.get(f"/entity/{hydro}", headers=PAGE).text
-    assert "<dt>as <bdi>employer</bdi> by 31</dt>" in page
-    assert "and 19 more" in page
+    assert "<dt>as <bdi>employer</bdi> by 32</dt>" in page
+    assert "and 20 more" in page
     monkeypatch.setattr(facts, "MOST_STATING", 10)
     page = client.get(f"/entity/{hydro}", headers=PAGE).text
     assert "by 10 or more</dt>" in page
@@ -79,7 +84,7 @@ def test_an_entity_says_who_states_it(client: TestClient, monkeypatch: pytest.Mo
         page = client.get(address, headers=PAGE).text
         assert page.count('<tr><td class="name">') == len(found["by"]) <= 10
         address = page.partition('rel="next" href="')[2].partition('"')[0]
-    assert len(listed) == 31
+    assert len(listed) == 32
     assert {*listed} == stating
     assert "No entity here" in client.get(f"/stated/{home(client, 'p3')}", headers=PAGE).text
     for wrong in ("/stated/nobody", f"/stated/{hydro}?from=-1", f"/stated/{hydro}?from={2**63}"):
@@ -185,3 +190,78 @@ def test_a_path_that_is_looked_for_in_part_says_so(
     found, page = connected(client, "ada", "cy")
     assert not found["result"]["complete"]
     assert "as far as was looked" in page
+
+
+def test_a_timeline_says_when_values_held(client: TestClient) -> None:
+    eli = home(client, "eli 1")
+    page = client.get(f"/entity/{eli}", headers=PAGE).text
+    section = page[page.index("<h2>Timeline</h2>") : page.index("<h2>Fragments</h2>")]
+    acme, hydro = section.index("<bdi>Acme</bdi>"), section.index("<bdi>Norsk Hydro</bdi></a>")
+    assert acme < hydro < section.index("<bdi>Eli Foss</bdi>"), "what changed comes first"
+    assert (
+        "stated <bdi>2001</bdi> to <bdi>2004-03</bdi>; until <bdi>2010-05</bdi>, then "
+        "<bdi>Norsk Hydro</bdi>" in section[acme:hydro]
+    )
+    assert 'class="end"' in section[acme:hydro]
+    assert "until" not in section[hydro:].replace("until a later", "")
+    assert "Timeline" not in client.get(f"/entity/{home(client, 'ada')}", headers=PAGE).text
+
+
+@pytest.mark.parametrize(
+    ("at", "employer"),
+    [("2002", "Acme"), ("2009-12", "Acme"), ("2011", "Norsk Hydro"), ("1999", 0)],
+)
+def test_an_entity_is_shown_as_it_was(client: TestClient, at: str, employer: str) -> None:
+    eli = home(client, "eli 1")
+    found = client.get(f"/entity/{eli}.json?at={at}").json()
+    values = found["properties"]["employer"]
+    assert [v["value"] for v in values if v["holds"]] == ([employer] if employer else [])
+    page = client.get(f"/entity/{eli}?at={at}", headers=PAGE).text
+    table = page[page.index(f"<h2>Values that held in <bdi>{at}") : page.index("<h2>Timeline")]
+    assert [name for name in ("Acme", "Norsk Hydro") if name in table] == (
+        [employer] if employer else []
+    )
+    assert page.count('<b class="mark">held</b>') == (2 if employer else 0)
+    assert page.count('<line class="at"') == (3 if employer else 0), "it is in the drawing"
+    assert f'value="{at}"' in page
+
+
+@pytest.mark.parametrize("at", ["soon", "2019-13", HOSTILE])
+def test_what_is_no_time_is_refused(client: TestClient, at: str) -> None:
+    refused = client.get(f"/entity/{home(client, 'eli 1')}", params={"at": at}, headers=PAGE)
+    assert refused.status_code == 400
+    assert "expected a time such as 2019" in refused.text
+    assert "<script>alert" not in refused.text
+
+
+VALUE = {"value": "x", "first": None, "last": None, "until": None}
+
+
+def test_bars_are_within_the_drawing() -> None:
+    def value(first: str, last: str, until: str | None = None, name: str = "x") -> dict:
+        return {"value": name, "first": first, "last": last, "until": until}
+
+    assert timeline({"a": [VALUE]}, "") is None
+    whole = {
+        "one": [value("0001", "9999")],
+        "b": [
+            value("2000-06", "2020", name="other"),
+            VALUE,
+            value("1900", "1950", "2000-06"),
+            value("1950-01-01", "1950-01-01T10:00Z", "1950-01-01T10:00Z"),
+        ],
+    }
+    for properties in (whole, {"b": whole["b"]}, {"one": [value("2019-03-01", "2019-03-01")]}):
+        for at in ("", "1999", "3000-01-01"):
+            found = timeline(properties, at)
+            bars = [bar for _, bars in found["rows"] for bar in bars]
+            for bar in bars:
+                assert 0 <= bar["start"] < bar["start"] + bar["width"] <= bar["end"] <= 100.01
+            for _, row in found["rows"]:
+                assert [bar["start"] for bar in row] == sorted(bar["start"] for bar in row)
+            assert found["at"] is None or 0 <= found["at"] <= 100
+            assert 2 <= len(found["ticks"]) <= 5
+            assert all(0 <= place <= 100 for place, _, _ in found["ticks"])
+    (_, (old, *_)), *_ = timeline({"b": whole["b"]}, "1999")["rows"]
+    assert (old["first"], old["then"]) == ("1900", "other")
+    assert old["end"] > old["start"] + old["width"], "it held until the other"
