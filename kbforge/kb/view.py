@@ -329,20 +329,19 @@ def held_at(entity: Entity, at: Period) -> Entity:
 
 def _with_joined(entity: Entity, relations: Mapping[str, str]) -> Entity:
     """The entity with the values of some attributes as values of others, the most stated first."""
-    if relations.keys().isdisjoint(entity.properties):
+    joined = {relations[name] for name in relations.keys() & entity.properties.keys()}
+    if not joined:
         return entity
-    found: dict[str, list[Value]] = {}
+    found: dict[str, dict[str, Value]] = {}
     for attribute, values in entity.properties.items():
-        into = relations.get(attribute, attribute)
-        if into not in found:
-            found[into] = list(values)
-            continue
-        by_text = {value.value: value for value in found[into]}
+        held = found.setdefault(relations.get(attribute, attribute), {})
         for value in values:
-            known = by_text.get(value.value)
-            by_text[value.value] = value if known is None else _one_value(known, value)
-        found[into] = sorted(by_text.values(), key=lambda value: -value.count)
-    return replace(entity, properties={name: tuple(held) for name, held in found.items()})
+            known = held.get(value.value)
+            held[value.value] = value if known is None else _one_value(known, value)
+    for name in joined:
+        found[name] = dict(sorted(found[name].items(), key=lambda item: -item[1].count))
+    properties = {name: tuple(held.values()) for name, held in found.items()}
+    return replace(entity, properties=properties)
 
 
 def _one_value(one: Value, other: Value) -> Value:

@@ -10,6 +10,7 @@ from kbforge.contracts import Entity, Fragment, Value
 from kbforge.errors import KBForgeError, UsageError
 from kbforge.kb.entities import described
 from kbforge.kb.view import RULES, EntitiesView, GoldenView, Policy, golden, read_policy
+from tests.kb.test_edges import knowledge
 
 FRAGMENTS = [
     Fragment("a", {"name": ("Ada",), "seen": ("2019-05",)}, None, None, "web", {"day": "2020"}),
@@ -154,6 +155,7 @@ def test_a_file(tmp_path):
         ('sources = ["a", 1]', "sources[1]: expected a string, got 1"),
         ('date = "updated"', "date: expected metadata.NAME or properties.NAME, got updated"),
         ('date = "metadata."', "date: expected metadata.NAME or properties.NAME"),
+        ("[relations]\nknows = 7", "relations.knows: expected the name of an attribute, got 7"),
         ("default = ", "expected TOML"),
     ],
 )
@@ -172,3 +174,35 @@ def test_neither_rule_nor_file():
         UsageError, match=r'^expected a policy \(all, .*\) or a file with one, got "bset"'
     ):
         read_policy("bset")
+
+
+@given(knowledge())
+def test_relations_that_mean_the_same_are_joined_without_loss(entities):
+    policy = Policy(default="all", relations={"knows": "employer"})
+    for one, joined in zip(
+        entities, GoldenView(EntitiesView(lambda: iter(entities)), policy).entities(), strict=True
+    ):
+
+        def statements(entity, names):
+            return {
+                (names.get(attribute, attribute), value.value, fragment)
+                for attribute, values in entity.properties.items()
+                for value in values
+                for fragment in value.fragments
+            }
+
+        assert statements(joined, {}) == statements(one, policy.relations)
+        for attribute, values in joined.properties.items():
+            assert len({value.value for value in values}) == len(values)
+            if "knows" in one.properties:
+                assert [v.count for v in values] == sorted((v.count for v in values), reverse=True)
+            else:
+                assert values == one.properties[attribute]
+            stated = [v for name in one.properties for v in one.properties[name]]
+            for value in values:
+                surest = max(
+                    (v.meanings[0].probability if v.meanings else 0)
+                    for v in stated
+                    if v.value == value.value
+                )
+                assert (value.meanings[0].probability if value.meanings else 0) == surest
