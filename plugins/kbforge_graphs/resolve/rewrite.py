@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple, TypeAlias
@@ -94,17 +94,13 @@ class Rewriter:
         names = [layout.key, *(name for name in layout.copies if name in base)]
         made = base | dict.fromkeys(names, node.key)
         stating = [(key, record) for key in node.mentions for record in of_key[key]]
-        _join(made, [record for _, record in stating], layout)
-        if layout.units in base:
-            separator = layout.texts[layout.units]
-            units = [
-                unit
-                for key, record in stating
-                for unit in _parts(record.get(layout.units), separator)
-                if self.plan.nodes_at(key, unit)[0] == node.key
-            ]
-            made[layout.units] = _whole([units], separator, made.get(layout.units))
-        return _counted(made, layout)
+        _join(
+            made,
+            [record for _, record in stating],
+            layout,
+            lambda at, unit: self.plan.nodes_at(stating[at][0], unit)[0] == node.key,
+        )
+        return made
 
     # --- relations --------------------------------------------------------------------------------
 
@@ -160,7 +156,9 @@ class Rewriter:
         if stated is not None:
             units: Sequence[str] = stated.units
         elif layout.units:
-            units = _parts(record.get(layout.units), layout.texts[layout.units])
+            value = record.get(layout.units) or ()
+            separator = layout.texts[layout.units]
+            units = value.split(separator) if isinstance(value, str) else value
         else:  # such as a relation of an entity with a text unit, or with its type
             units = [end for end in (head, tail) if end not in self.plan.of_key]
         found: dict[tuple[str, str], list[str]] = {}
@@ -181,25 +179,21 @@ class Rewriter:
     ) -> Record:
         made = {**records[first.at], **dict(zip(layout.ends, first.ends, strict=True))}
         stating = [records[piece.at] for piece in pieces]
-        _join(made, stating, layout)
-        if layout.units in made:
-            separator = layout.texts[layout.units]
-            units = [
-                [
-                    unit
-                    for unit in _parts(record.get(layout.units), separator)
-                    if unit in piece.units
-                ]
-                for piece, record in zip(pieces, stating, strict=True)
-            ]
-            made[layout.units] = _whole(units, separator, made.get(layout.units))
-        if made.get(layout.weight) is not None:
-            whole = sum(
-                float(record.get(layout.weight) or 0) * piece.share
-                for piece, record in zip(pieces, stating, strict=True)
-            )
-            made[layout.weight] = str(whole) if isinstance(made[layout.weight], str) else whole
-        return _counted(made, layout)
+        _join(
+            made,
+            stating,
+            layout,
+            lambda at, unit: pieces[at].share == 1 or unit in pieces[at].units,
+        )
+        weights = [
+            (record[layout.weight], piece.share)
+            for record, piece in zip(stating, pieces, strict=True)
+            if record.get(layout.weight) is not None
+        ]
+        if weights:
+            whole = sum(float(weight) * share for weight, share in weights)
+            made[layout.weight] = str(whole) if isinstance(weights[0][0], str) else whole
+        return made
 
     # --- what refers to them ----------------------------------------------------------------------
 
@@ -214,34 +208,25 @@ def _made_id(*parts: object) -> str:
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "\0".join(map(str, parts))))
 
 
-def _join(made: Record, stating: Sequence[Record], layout: Layout) -> None:
+def _join(
+    made: Record, stating: Sequence[Record], layout: Layout, says: Callable[[int, Any], bool]
+) -> None:
+    """Join the texts and lists of records, and count them; `says` whether one has a text unit."""
     for name, separator in layout.texts.items():
-        if name in made and name != layout.units:
-            made[name] = _whole([record.get(name) for record in stating], separator, made[name])
-
-
-def _counted(made: Record, layout: Layout) -> Record:
+        values = [(at, record[name]) for at, record in enumerate(stating) if name in record]
+        parts = {
+            repr(part): part
+            for at, value in values
+            for part in (value.split(separator) if isinstance(value, str) else value or ())
+            if part != "" and (name != layout.units or says(at, part))
+        }
+        if any(isinstance(value, list) for _, value in values):
+            made[name] = list(parts.values())
+        elif any(isinstance(value, str) for _, value in values):
+            made[name] = separator.join(parts.values())
     for name, of in layout.counts.items():
         if name in made:
             made[name] = len(made[of])
-    return made
-
-
-def _parts(value: Any, separator: str) -> list[Any]:
-    """The parts of a text, or the items of a list."""
-    if isinstance(value, str):
-        return value.split(separator) if value else []
-    return list(value or ())
-
-
-def _whole(values: Iterable[Any], separator: str, like: Any) -> Any:
-    """The distinct parts of several values, in the form of one of them."""
-    parts = {repr(part): part for value in values for part in _parts(value, separator)}
-    is_list = not isinstance(like, str) and like is not None
-    if not parts:
-        return [] if is_list else like
-    texts = list(parts.values())
-    return texts if is_list or not isinstance(texts[0], str) else separator.join(texts)
 
 
 class _Numbers:
