@@ -125,7 +125,7 @@ def add_fragments(
         known, plain = dict[str, bool](), _of_store(choices)
         fresh = store.database.version is None or store.fact("choices") is None
         time_name = choices.time if fresh else store.time
-        fragments = in_metadata(_given(fragments, against), time_name)
+        fragments = _given(in_metadata(fragments, time_name), against)
         told = StatedTimes(fragments, time_name).note(strict=fresh)
         if fresh:
             prepared = _create(store.database, fragments, choices, on_stage, against)

@@ -107,3 +107,24 @@ def test_an_export_at_a_time(tmp_path):
                 or len({value.last for value in of}) < len(of)
                 or any(value.first <= "2003" <= value.last for value in of)
             )
+
+
+def test_an_authority_keeps_its_attributes(tmp_path):
+    known = [
+        Fragment("k", {"name": ("Ann Lee",), "seen": ("2001", "2002")}),
+        Fragment("l", {"name": ("Bo Ek",)}),
+    ]
+    mentions = [
+        Fragment("a", {"name": ("Ann Lee",), "seen": ("2010",)}),
+        Fragment("b", {"name": ("Bo Ek",), "seen": ("2011",)}),
+    ]
+    choices = {"likelihood": "names", "time": "seen", "against": known}
+    kbforge.update(tmp_path / "kb.sqlite", mentions, **choices)
+    for read in (
+        kbforge.cluster(mentions, **choices).entities,
+        entities_of(f"{tmp_path}/kb.sqlite"),
+    ):
+        found = {e.id: e.properties for e in read}
+        (name,) = found["k"]["name"]
+        assert (name.fragments, name.first, name.last) == (("k", "a"), "2010", "2010")
+        assert [value.value for value in found["k"]["seen"]] == ["2001", "2002"]

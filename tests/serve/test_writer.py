@@ -87,6 +87,20 @@ def test_a_store_is_written_as_by_the_command_line(base: Path, path: str, tmp_pa
     assert content(path) == content(other)
 
 
+def test_times_go_into_metadata(tmp_path: Path) -> None:
+    path = str(tmp_path / "dated.sqlite")
+    dated = [replace(x, properties={**x.properties, "seen": ("2019",)}) for x in PEOPLE]
+    add_fragments(path, dated[:80], RunOptions(likelihood="attributes", alpha=30.0, time="seen"))
+    writer = Writer(path)
+    try:
+        assert done(writer.add(dated[70:90]))["added"] == 10
+        assert done(writer.add(dated[70:90]))["skipped"] == 20
+    finally:
+        writer.close()
+    values = [v for e in entities_of(path) for of in e.properties.values() for v in of]
+    assert {value.first for value in values} == {"2019"}
+
+
 def test_what_is_there_is_passed_over(writer: Writer) -> None:
     first = done(writer.add(MORE[:10]))
     again = done(writer.add(MORE[:20]))
