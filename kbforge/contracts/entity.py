@@ -392,6 +392,9 @@ class Change:
         after: ids of its fragments now; none if it no longer exists.
         others: ids of entities: the one that a merged entity joined; the parts of one that split;
             those that a created or changed entity took fragments from.
+        relinked: ids of entities that did not change, but have values that name this one and mean
+            another entity than before. Who keeps links asks for these again, for entities that
+            changed, and for those with a link to one that lost fragments.
 
     """
 
@@ -400,6 +403,7 @@ class Change:
     before: tuple[str, ...]
     after: tuple[str, ...]
     others: tuple[str, ...]
+    relinked: tuple[str, ...] = ()
 
 
 _CELL_CHARACTERS = 120

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
@@ -20,6 +21,8 @@ from kbforge.contracts.entity import Natural
 from kbforge.errors import UsageError, option
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, read_rows
+
+_AT_ONCE = 500  # changes whose effects on links are found together
 
 
 class Changes(Struct, frozen=True, rename={"since": "from"}, forbid_unknown_fields=True):
@@ -112,16 +115,52 @@ def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -
         lost = {entity for entity, ids in before.items() if None in ids}
         same = [id for entity, ids in was.items() if {*ids} == {*became[entity]} for id in ids]
         # numbers count on from run to run
-        numbers = store.pages.totals.n_numbers if same else 0
+        numbers = store.pages.totals.n_numbers if store.has_session else 0
         first, end = (numbers - sum(run.added for run in runs[at:]) for at in (since, to))
         new = {id for id, number in store.pages.numbers(same).items() if first <= number < end}
     # a fragment that moved has left one of these entities for another of them
     held = {id: entity for entity, ids in was.items() for id in ids}
     holds = {id: entity for entity, ids in became.items() for id in ids}
-    for entity, ids in was.items():
-        changed = entity in lost or {*ids} != {*became[entity]} or not new.isdisjoint(ids)
-        if entity > beyond and changed:
-            yield _change(entity, ids, became[entity], held, holds)
+    told = (
+        _change(entity, ids, became[entity], held, holds)
+        for entity, ids in was.items()
+        if entity in lost or {*ids} != {*became[entity]} or not new.isdisjoint(ids)
+        if entity > beyond
+    )
+    while some := list(islice(told, _AT_ONCE)):
+        with store.database.snapshot():
+            yield from _relinked(store, some, was, held, first)
+
+
+def _relinked(
+    store: Store,
+    told: Sequence[Change],
+    was: Mapping[str, Sequence[str]],
+    held: Mapping[str, str],
+    first: int,
+) -> Iterator[Change]:
+    """Changes with the entities whose links they have rewired; fragments from number `first` on are
+    new."""
+    links = store.links
+    if links is None:
+        yield from told
+        return
+    firsts: dict[str, int] = {}
+
+    def before(fragments: Mapping[int, str]) -> dict[int, tuple[int, str]]:
+        found = {n: held[id] for n, id in fragments.items() if n < first and id in held}
+        for entity in set(found.values()) - firsts.keys():
+            numbers = store.pages.numbers(was[entity]).values()
+            firsts[entity] = min(number for number in numbers if number < first)
+        return {number: (firsts[entity], entity) for number, entity in found.items()}
+
+    numbers = store.pages.numbers(list({id for one in told for id in (*one.before, *one.after)}))
+    fragments = list(store.pages.fragments(list(numbers.values())).values())
+    found = links.rewired(fragments, was.keys(), before)
+    others = {fragment.id: ids for fragment, ids in zip(fragments, found, strict=True)}
+    for one in told:
+        ids = set().union(*(others.get(id, ()) for id in (*one.before, *one.after)))
+        yield replace(one, relinked=tuple(sorted(ids)))
 
 
 def known_of(image: Iterable[str | None]) -> tuple[str, ...]:

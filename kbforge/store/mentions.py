@@ -14,10 +14,11 @@ An entity's number is that of its first fragment.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, IntArray
 from kbforge.files.columns import FragmentColumns, statements_of
@@ -179,6 +180,27 @@ class StoredLinks:
         held = (numbers_from_bytes(found.get(key, b"")).reshape(-1, 2) for key in keys)
         return [(columns[:, 0], columns[:, 1]) for columns in held]
 
+    def _columns(self, attributes: Sequence[str], names: Sequence[str]) -> IntArray:
+        """What mentions some names: the number of the attribute, that of the name, the fragment and
+        its unit, shape [4, mentions]."""
+        parts = [
+            np.column_stack((np.full((len(numbers), 2), (attribute, key)), numbers, units))
+            for attribute, name in enumerate(attributes)
+            for key, (numbers, units) in enumerate(self._mentions(name, names))
+        ]
+        return np.concatenate([np.zeros((0, 4), np.int64), *parts]).T
+
+    def _sources(self, numbers: IntArray, units: IntArray) -> Callable[[int], str]:
+        """The text of a unit by its digest; `numbers` are fragments in `units`."""
+
+        def source_of(unit: int) -> str:
+            (place, *_) = np.flatnonzero(units == unit).tolist()
+            of = [int(numbers[place])]
+            (row,) = rows_of(self._rows, "fragment", "number", of, all_there=True)
+            return str(row[4])
+
+        return source_of
+
     def stating(
         self, fragments: Sequence[Fragment], entity: int, begin: int = 0, most: int | None = None
     ) -> tuple[list[Referrer], int | None]:
@@ -195,25 +217,15 @@ class StoredLinks:
 
         """
         keys = list(names_in(statements_of(fragments))[0])
-        parts = [
-            np.column_stack((np.full((len(numbers), 2), (attribute, key)), numbers, units))
-            for attribute, name in enumerate(self.attributes)
-            for key, (numbers, units) in enumerate(self._mentions(name, keys))
-        ]
-        attribute, key, number, unit = np.concatenate([np.zeros((0, 4), np.int64), *parts]).T
+        attribute, key, number, unit = self._columns(self.attributes, keys)
         numbers, at = np.unique(number, return_inverse=True)
-        owners = self._owners(numbers, int(np.searchsorted(numbers, begin)), most)
+        owners = self._owners(numbers, numbers >= begin, most)
         chosen, following = _next_owners(numbers, owners, begin, most)
         rows = np.flatnonzero(np.isin(owners[at], chosen))
         attribute, key, unit, owner = attribute[rows], key[rows], unit[rows], owners[at[rows]]
 
-        def source_of(one: int) -> str:
-            of = int(number[rows[np.flatnonzero(unit == one)[0]]])
-            (row,) = rows_of(self._rows, "fragment", "number", [of], all_there=True)
-            return str(row[4])
-
-        stated = Mentions(key, owner, unit)
-        meant = self._meant(self._named(keys), stated, len(keys), source_of)
+        sources = self._sources(number[rows], unit)
+        meant = self._meant(self._named(keys), Mentions(key, owner, unit), len(keys), sources)
         code = owner * len(keys) + key
         mine = at_numbers(meant.code, meant.best, code, -1) == entity
         probability = at_numbers(meant.code, meant.probability, code, 0.0)
@@ -227,16 +239,81 @@ class StoredLinks:
             for (owner, attribute), sure in found.items()
         ], following
 
-    def _owners(self, numbers: IntArray, begin: int = 0, most: int | None = None) -> IntArray:
+    def rewired(
+        self,
+        fragments: Sequence[Fragment],
+        changed: Collection[str],
+        before: Callable[[Mapping[int, str]], Mapping[int, tuple[int, str]]],
+    ) -> list[set[str]]:
+        """For each fragment the unchanged entities with values of its names that mean another
+        entity than before.
+
+        Args:
+            fragments: of changed entities.
+            changed: the ids of all changed entities.
+            before: returns the number and the id of the entity that held each of these fragments,
+                which changed entities hold now, given by number with their ids; new ones had none.
+
+        """
+        names, place, name = names_in(statements_of(fragments))
+        keys = list(names)
+        _, key, number, unit = self._columns(("",), keys)
+        numbers, at = np.unique(number, return_inverse=True)
+        now = self._owners(numbers)
+        moved = numbers[[self.ids[owner] in changed for owner in now.tolist()]]
+        rows = rows_of(self._rows, "fragment", "number", moved.tolist(), all_there=True)
+        had = before({number: id for number, id, *_ in rows})
+        then = np.where(np.isin(numbers, moved), -1, now)
+        then[np.searchsorted(numbers, list(had))] = [first for first, _ in had.values()]
+        then, now = then[at], now[at]
+        ids = self.ids | dict(had.values())
+        apart = {
+            k
+            for k in range(len(keys))
+            if _in_other_order(then[(key == k) & (then >= 0)], now[key == k])
+        }
+        other = (then != now) & (unit >= 0)
+        touched = {*zip(key[other].tolist(), unit[other].tolist(), strict=True)}
+        _, of, stating, text = self._columns(self.attributes, keys)
+        numbers, at = np.unique(stating, return_inverse=True)
+        wanted = [
+            k in apart or (k, u) in touched for k, u in zip(of.tolist(), text.tolist(), strict=True)
+        ]
+        owner = self._owners(numbers, np.bincount(at, wanted, len(numbers)) > 0)[at]
+        asked = np.flatnonzero(owner >= 0)
+        stated, sources = Mentions(of, owner, text), self._sources(stating, text)
+        stated = Mentions(*(column[asked] for column in stated))
+        found: list[dict[int, str]] = []
+        for entity, known in ((then, ids), (now, self.ids)):
+            there = np.flatnonzero(entity >= 0)
+            candidates = Mentions(key[there], entity[there], unit[there])
+            meant = self._meant(candidates, stated, len(keys), sources)
+            found.append(
+                {c: known[e] for c, e in zip(meant.code.tolist(), meant.best.tolist(), strict=True)}
+            )
+        others: dict[int, set[str]] = {}
+        for code in found[0].keys() | found[1].keys():
+            own, k = divmod(code, len(keys))
+            if found[0].get(code) != found[1].get(code) and self.ids[own] not in changed:
+                others.setdefault(k, set()).add(self.ids[own])
+        out = [set[str]() for _ in fragments]
+        for p, k in zip(place.tolist(), name.tolist(), strict=True):
+            out[p] |= others.get(k, set())
+        return out
+
+    def _owners(
+        self, numbers: IntArray, wanted: NDArray[np.bool_] | None = None, most: int | None = None
+    ) -> IntArray:
         """The entity of each of these ascending fragments, shape [fragments].
 
-        Those of the fragments from place `begin` on are looked up; after the first `most` entities,
+        The entities of `wanted` fragments are looked up, until there are `most`; fragments of
         others are -1.
         """
+        wanted = np.ones(len(numbers), np.bool_) if wanted is None else wanted
         owners, count, step = np.full(len(numbers), -1), 0, _FIRST_AT_ONCE
         while most is None or count < most:
             # an entity with many of them is read once
-            left = np.flatnonzero(owners[begin:] < 0)[:step] + begin
+            left = np.flatnonzero((owners < 0) & wanted)[:step]
             if not len(left):
                 break
             homes = self._pages.homes(numbers[left].tolist())
@@ -277,6 +354,20 @@ class StoredLinks:
                 damaged(self._rows, "the index of fragment")
             self._large[unit] = count > LARGEST_UNIT
         return self._large[unit]
+
+
+def _in_other_order(then: IntArray, now: IntArray) -> bool:
+    """Whether entities with more fragments of a name than others are other ones now."""
+
+    def ranked(entities: IntArray) -> list[int]:
+        found, count = np.unique(entities, return_counts=True)
+        order: list[int] = found[np.lexsort((found, -count))].tolist()
+        return order
+
+    one, other = ranked(then), ranked(now)
+    both = {*one} & {*other}
+    stays = [x for x in one if x in both] == [x for x in other if x in both]
+    return one[:1] != other[:1] or not stays
 
 
 def _next_owners(

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kbforge.contracts import Change
 from kbforge.errors import ContradictionError, NotFoundError
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of, undo
@@ -40,8 +43,12 @@ PLACES = st.integers(0, 1000)
 OPTIONS = RunOptions(likelihood="attributes", alpha=10.0, refers="knows")
 
 
-def require_links(store: Store) -> None:
-    """The links are those that the formula gives to all fragments, computed afresh."""
+Links: TypeAlias = dict[tuple[str, str], str | None]
+"""The entity that a value of an entity means."""
+
+
+def links_of(store: Store) -> Links:
+    """Those that the formula gives to all fragments, computed afresh, which the store has, too."""
     numbers = store.pages.numbers([fragment.id for fragment in store.fragments()])
     holders = {number: store.entity_of(number) for number in sorted(numbers.values())}
     held = store.pages.fragments(list(holders))
@@ -58,10 +65,23 @@ def require_links(store: Store) -> None:
                 for meant, probability in (ranked[:2], ranked[2:])
                 if meant >= 0
             ]
+    links: Links = {}
     for entity in store_view(store).entities():
         for value in entity.properties["knows"]:
             told = [(one.entity, one.probability) for one in value.meanings]
             assert told == expected.get((entity.id, normalised(value.value)), [])
+            links[entity.id, normalised(value.value)] = value.entity
+    return links
+
+
+def require_told(before: Links, now: Links, changed: Mapping[str, Change]) -> None:
+    """Who asks again for what the feed tells, and for what links to entities that lost fragments,
+    has the links of now."""
+    again = {*changed}.union(*(change.relinked for change in changed.values()))
+    lost = {id for id, change in changed.items() if not {*change.before} <= {*change.after}}
+    again |= {entity for (entity, _), meant in before.items() if meant in lost}
+    for place in before.keys() | now.keys():
+        assert before.get(place) == now.get(place) or place[0] in again, place
 
 
 class Events(RuleBasedStateMachine):
@@ -72,6 +92,7 @@ class Events(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = str(Path(self.folder.name, "kb.sqlite"))
         self.seen: dict[int, dict[str, set[str]]] = {}
+        self.links: dict[int, Links] = {}
         self.came: dict[str, int] = {}  # by fragment, the run that added it last
         self.removed = self.erased = False
 
@@ -139,7 +160,7 @@ class Events(RuleBasedStateMachine):
                 entity, held = store.entity_of(number)
                 now[entity] = {x.id for x in store.pages.fragments(list(held)).values()}
             self.seen[last.number] = now
-            require_links(store)
+            self.links[last.number] = links = links_of(store)
             if not self.erased:
                 for run, before in self.seen.items():
                     assert told(between(store, run, last.number)) == compared(before, now), run
@@ -150,6 +171,7 @@ class Events(RuleBasedStateMachine):
                         assert set(store.now(entity)) <= set(now), (run, entity)
                 if not self.erased:
                     changed = {change.entity: change for change in changes(store, run)}
+                    require_told(self.links[run], links, changed)
                     for entity in {*before, *now}:
                         was, held_now = before.get(entity, set()), now.get(entity, set())
                         # a fragment that was taken out and came back may say something else

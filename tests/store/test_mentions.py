@@ -23,6 +23,7 @@ from kbforge.jobs.views import store_view, view_of
 from kbforge.kb import relations
 from kbforge.kb.edges import edges_of
 from kbforge.store import mentions, store
+from kbforge.store.changes import changes
 from kbforge.store.database import Database
 from kbforge.store.mentions import Referrer
 from kbforge.store.store import Store
@@ -196,3 +197,16 @@ def test_a_missing_mention_and_one_too_many_are_noticed(path: str) -> None:
 def test_an_attribute_that_no_fragment_has_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--refers"):
         add_fragments(str(tmp_path / "kb.sqlite"), VISITS, RunOptions(refers="plase"))
+
+
+def test_the_feed_tells_whose_links_another_entity_has_rewired(path: str) -> None:
+    add_fragments(path, [person("k", "Kim Lee", place="Rome")], RunOptions())
+    with Database(path) as database:
+        run = Store(database).position
+    add_fragments(path, [person("r", "Rome"), person("x", "Xenia")], RunOptions())
+    found = entities(path)
+    with Database(path) as database:
+        told = {one.entity: one.relinked for one in changes(Store(database), run)}
+    assert told == {found["Rome"].id: (found["Kim Lee"].id,), found["Xenia"].id: ()}
+    with Database(path) as database:
+        assert not any(one.relinked for one in changes(Store(database), 0))
