@@ -125,8 +125,9 @@ def changes(
     """List the entities that changed between two runs.
 
     Each line is a JSON object: the entity's id; kind (created, changed, merged, split or removed);
-    the ids of its fragments before and after; and others, the entities that exchanged fragments
-    with it. An entity whose fragments were erased is listed without their ids.
+    the ids of its fragments before and after; others, the entities that exchanged fragments with
+    it; and relinked, unchanged entities with a value of its name that means another entity now. An
+    entity whose fragments were erased is listed without their ids.
 
     Examples:
 

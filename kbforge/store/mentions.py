@@ -14,7 +14,7 @@ An entity's number is that of its first fragment.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -265,41 +265,53 @@ class StoredLinks:
         had = before({number: id for number, id, *_ in rows})
         then = np.where(np.isin(numbers, moved), -1, now)
         then[np.searchsorted(numbers, list(had))] = [first for first, _ in had.values()]
-        then, now = then[at], now[at]
+        was, held = (Mentions(key, entity[at], unit) for entity in (then, now))
         ids = self.ids | dict(had.values())
-        apart = {
-            k
-            for k in range(len(keys))
-            if _in_other_order(then[(key == k) & (then >= 0)], now[key == k])
-        }
-        other = (then != now) & (unit >= 0)
-        touched = {*zip(key[other].tolist(), unit[other].tolist(), strict=True)}
-        _, of, stating, text = self._columns(self.attributes, keys)
-        numbers, at = np.unique(stating, return_inverse=True)
-        wanted = [
-            k in apart or (k, u) in touched for k, u in zip(of.tolist(), text.tolist(), strict=True)
-        ]
-        owner = self._owners(numbers, np.bincount(at, wanted, len(numbers)) > 0)[at]
-        asked = np.flatnonzero(owner >= 0)
-        stated, sources = Mentions(of, owner, text), self._sources(stating, text)
-        stated = Mentions(*(column[asked] for column in stated))
-        found: list[dict[int, str]] = []
-        for entity, known in ((then, ids), (now, self.ids)):
-            there = np.flatnonzero(entity >= 0)
-            candidates = Mentions(key[there], entity[there], unit[there])
-            meant = self._meant(candidates, stated, len(keys), sources)
-            found.append(
-                {c: known[e] for c, e in zip(meant.code.tolist(), meant.best.tolist(), strict=True)}
-            )
         others: dict[int, set[str]] = {}
-        for code in found[0].keys() | found[1].keys():
+        for code, one, other in self._differing(keys, was, held):
             own, k = divmod(code, len(keys))
-            if found[0].get(code) != found[1].get(code) and self.ids[own] not in changed:
+            if ids.get(one) != self.ids.get(other) and self.ids[own] not in changed:
                 others.setdefault(k, set()).add(self.ids[own])
         out = [set[str]() for _ in fragments]
         for p, k in zip(place.tolist(), name.tolist(), strict=True):
             out[p] |= others.get(k, set())
         return out
+
+    def _differing(
+        self, keys: Sequence[str], was: Mentions, held: Mentions
+    ) -> Iterator[tuple[int, int, int]]:
+        """What entities state, as a code of the entity and the name, and what it meant and means,
+        -1 for nothing; of statements that cannot mean another entity now, few are there.
+
+        Args:
+            keys: the names.
+            was: their fragments with the entities of before, -1 for none.
+            held: the same fragments with the entities of now.
+
+        """
+        known = was.entity >= 0
+        apart = {
+            k
+            for k in range(len(keys))
+            if _in_other_order(was.entity[known & (was.key == k)], held.entity[held.key == k])
+        }
+        other = (was.entity != held.entity) & (was.unit >= 0)
+        touched = {*zip(was.key[other].tolist(), was.unit[other].tolist(), strict=True)}
+        _, key, number, unit = self._columns(self.attributes, keys)
+        numbers, at = np.unique(number, return_inverse=True)
+        places = zip(key.tolist(), unit.tolist(), strict=True)
+        wanted = [place[0] in apart or place in touched for place in places]
+        owner = self._owners(numbers, np.bincount(at, wanted, len(numbers)) > 0)[at]
+        asked = np.flatnonzero(owner >= 0)
+        stated = Mentions(key[asked], owner[asked], unit[asked])
+        found: list[dict[int, int]] = []
+        for names in (was, held):
+            there = np.flatnonzero(names.entity >= 0)
+            candidates = Mentions(*(column[there] for column in names))
+            meant = self._meant(candidates, stated, len(keys), self._sources(number, unit))
+            found.append(dict(zip(meant.code.tolist(), meant.best.tolist(), strict=True)))
+        for code in found[0].keys() | found[1].keys():
+            yield code, found[0].get(code, -1), found[1].get(code, -1)
 
     def _owners(
         self, numbers: IntArray, wanted: NDArray[np.bool_] | None = None, most: int | None = None
