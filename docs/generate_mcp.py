@@ -1,4 +1,4 @@
-"""Writes the transcript of docs/serving.md: a client of the MCP calls all tools of a small store.
+"""Writes the transcript of docs/serving.md: a client of the MCP calls the tools of a small store.
 
 Calls and answers are real. Numbers are rounded, and long answers end in "…". `--check` only says
 whether the page is stale.

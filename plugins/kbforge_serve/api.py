@@ -32,6 +32,7 @@ from kbforge.store.store import LARGEST
 from kbforge_serve import export, facts, feed, reasons, schemas
 from kbforge_serve.answers import Answer, EntityReference, schema_of
 from kbforge_serve.frame import json_of
+from kbforge_serve.paths import Paths, paths
 from kbforge_serve.questions import Answered, NextQuestion, TakenBack
 from kbforge_serve.search import SearchResults
 from kbforge_serve.service import Service
@@ -152,6 +153,25 @@ def _entities(routes: APIRouter, service: Service) -> None:
         For a former entity, get those that have its fragments now.
         """
         return json_of(facts.entity(readers, id, first))
+
+    @routes.get(
+        "/entities/{id}/stated",
+        summary="Who names an entity",
+        **_says(facts.StatedEntity | facts.FormerEntity),
+    )
+    def stated(
+        id: Annotated[str, Path(max_length=MAX_ID_CHARACTERS)],
+        begin: Annotated[
+            int, Query(alias="from", ge=0, le=LARGEST, description="What `next` said.")
+        ] = 0,
+    ) -> Response:
+        """List the entities whose values name an entity, by attribute, with the probability."""
+        return json_of(facts.stated(readers, id, begin))
+
+    @routes.get("/path", summary="How two entities are connected", **_says(Paths))
+    def path(first: EntityId, second: EntityId) -> Response:
+        """Find the shortest paths between two entities along the values that name entities."""
+        return json_of(paths(readers, first, second))
 
 
 def _fragments(routes: APIRouter, service: Service) -> None:

@@ -1,4 +1,4 @@
-"""The Model Context Protocol: a store as eight tools for a language model.
+"""The Model Context Protocol: a store as ten tools for a language model.
 
 The tools answer with the facts of the pages and the API. The model gets a `KBForgeError` as its
 sentence, and also errors about arguments, so that it can try again.
@@ -30,6 +30,7 @@ from kbforge.version import __version__
 from kbforge_serve import facts, reasons, schemas
 from kbforge_serve.answers import Facts, plain
 from kbforge_serve.failures import as_parameter, mistake_in, sentence_of
+from kbforge_serve.paths import paths
 from kbforge_serve.security import Access, Guard
 from kbforge_serve.service import Service
 
@@ -125,6 +126,30 @@ class _Tools:
         if bool(id) == bool(fragment):
             raise UsageError("expected an id or a fragment, and not both")
         return plain(facts.entity(self._readers, id or self._entity_of(fragment)))
+
+    def stated_by(
+        self,
+        id: Annotated[str, Field(description="Id of an entity, even a former one.")],
+        begin: Annotated[int, Field(ge=0, description="`next` of the answer before.")] = 0,
+    ) -> Facts:
+        """List the entities whose values name an entity, such as those that state it as employer.
+
+        `counts` has their number by attribute. What the entity's own values name, get_entity says.
+        """
+        return plain(facts.stated(self._readers, id, begin))
+
+    def find_path(
+        self,
+        first: Annotated[str, Field(description="Id of an entity.")],
+        second: Annotated[str, Field(description="Id of another entity.")],
+    ) -> Facts:
+        """Find how two entities are connected: the shortest paths, with the fragments that state
+        each step.
+
+        A step is an attribute of `head` whose values name `tail`. Each path has the probability
+        that all its steps are right.
+        """
+        return plain(paths(self._readers, first, second))
 
     def why(
         self,
@@ -238,6 +263,8 @@ def server(service: Service) -> MCPServer[Any]:
     for tool, title, hints in (
         (tools.search_entities, "Search", _READS),
         (tools.get_entity, "Get an entity", _READS),
+        (tools.stated_by, "Who names an entity", _READS),
+        (tools.find_path, "How two entities are connected", _READS),
         (tools.why, "Why, or why not", _READS),
         (tools.match_fragment, "Match a record", _READS),
         (tools.add_fragments, "Add fragments", _ADDS),

@@ -76,7 +76,7 @@ def refusal(service: Service, name: str, **arguments: object) -> str:
 
 def test_tools_that_read_say_so_and_each_has_a_description(service: Service) -> None:
     tools = asked(server(service), lambda client: client.list_tools()).tools
-    assert len(tools) == 8
+    assert len(tools) == 10
     writing = {tool.name for tool in tools if not tool.annotations.read_only_hint}
     assert writing == {"add_fragments", "decide"}
     assert all(tool.description and tool.title for tool in tools)
@@ -238,6 +238,8 @@ async def tour(client: Client) -> list[Any]:
     name = next(one.names[0] for one in PEOPLE if one.names)
     entity = (await call("search_entities", text=name))["results"][0]["id"]
     fragment = (await call("get_entity", id=entity))["fragments"][0]["fragment"]
+    await call("stated_by", id=entity)
+    await call("find_path", first=entity, second=entity)
     await call("why", fragment=fragment["id"])
     await call("match_fragment", properties=fragment["properties"])
     question = (await call("review_next"))["question"]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp import Client
 from starlette.testclient import TestClient
 
 from kbforge.contracts import Entity, Fragment, Value
@@ -13,6 +17,7 @@ from kbforge.store import connections
 from kbforge.store.store import StoreView
 from kbforge_serve import facts
 from kbforge_serve.app import application
+from kbforge_serve.mcp import server
 from kbforge_serve.service import Service
 from kbforge_serve.timeline import timeline
 from tests.serve.linked import HOSTILE, make_linked
@@ -89,6 +94,35 @@ def test_an_entity_says_who_states_it(client: TestClient, monkeypatch: pytest.Mo
     assert "No entity here" in client.get(f"/stated/{home(client, 'p3')}", headers=PAGE).text
     for wrong in ("/stated/nobody", f"/stated/{hydro}?from=-1", f"/stated/{hydro}?from={2**63}"):
         assert client.get(wrong).status_code in (404, 422)
+
+
+def test_the_api_says_who_states_an_entity_and_how_two_are_connected(
+    client: TestClient, base: Path
+) -> None:
+    hydro, bo, ada = (home(client, one) for one in ("hydro 1", "bo", "ada"))
+    told = client.get(f"/api/entities/{hydro}/stated").json()
+    assert (told["counts"], told["next"], len(told["by"])) == ({"employer": 32}, None, 32)
+    ends = {"first": ada, "second": hydro}
+    found = client.get("/api/path", params=ends).json()
+    (path,) = found["paths"]
+    assert [one["id"] for one in path["entities"]] == [ada, bo, hydro]
+    relations = [(step["relation"], step["fragments"]) for (step,) in path["steps"]]
+    assert relations == [("knows", ["ada"]), ("employer", ["bo"])]
+    for wrong, status in (
+        ("entities/nobody/stated", 404),
+        (f"entities/{hydro}/stated?from=-1", 422),
+        (f"path?first={hydro}&second=nobody", 404),
+        (f"path?first={hydro}", 422),
+    ):
+        assert client.get(f"/api/{wrong}").status_code == status, wrong
+
+    async def asked() -> list[Any]:
+        calls = (("stated_by", {"id": hydro}), ("find_path", ends))
+        with closing(Service(str(base))) as service:
+            async with Client(server(service)) as tools:
+                return [(await tools.call_tool(*call)).structured_content for call in calls]
+
+    assert asyncio.run(asked()) == [told, found]
 
 
 def test_hostile_values_are_shown_as_text(client: TestClient) -> None:
