@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from kbforge.contracts.entity import Natural, Probability
 from kbforge.errors import NotFoundError, quoted
 from kbforge.kb.edges import Edge
+from kbforge.kb.entities import naming
 from kbforge.kb.paths import shortest_paths
 from kbforge.store.connections import StoredConnections
 from kbforge_serve import facts
 from kbforge_serve.answers import Answer, EntityReference
 from kbforge_serve.helpers import aside
 from kbforge_serve.readers import Readers
-from kbforge_serve.search import Search
+from kbforge_serve.search import Search, SearchResult
 
 _MOST_FOUND = 8  # entities that a text may mean
 _MOST_SPELLINGS = 5
@@ -101,7 +102,7 @@ def _step(edge: Edge) -> Step:
 
 
 def end_of(readers: Readers, search: Search, text: str) -> PathEnd:
-    """What a text means: an entity by its id, by a fragment or, if it alone has it, by its name."""
+    """What a text means: an entity by its id, by a fragment or, if it alone has one, by a name."""
     asked = text.strip()
     if not asked:
         return PathEnd(text, None, ())
@@ -112,6 +113,14 @@ def end_of(readers: Readers, search: Search, text: str) -> PathEnd:
     if exact:
         return PathEnd(text, exact[0], ())
     found = search.find(asked, _MOST_FOUND).results
-    called = [one for one in found if one.name.casefold() == asked.casefold()]
-    (chosen,) = called if len(called) == 1 else found if len(found) == 1 else (None,)
+    called = [one for one in found if _is_called(one, asked.casefold())]
+    chosen = called[0] if len(called) == 1 else None
     return PathEnd(text, chosen, () if chosen else found)
+
+
+def _is_called(one: SearchResult, name: str) -> bool:
+    if one.name.casefold() == name:
+        return True
+    found = one.matched
+    is_name = found is not None and found.attribute in naming((found.attribute, *one.values))
+    return is_name and found is not None and found.value.casefold() == name

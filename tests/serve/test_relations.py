@@ -76,7 +76,7 @@ def test_an_entity_says_who_states_it(client: TestClient, monkeypatch: pytest.Mo
     assert len({*named}) == len(named) == 12
     assert {*named} < stating
     page = client.get(f"/entity/{hydro}", headers=PAGE).text
-    assert "<dt>as <bdi>employer</bdi> by 32</dt>" in page
+    assert "<dt>as “<bdi>employer</bdi>” by 32</dt>" in page
     assert "and 20 more" in page
     monkeypatch.setattr(facts, "MOST_STATING", 10)
     page = client.get(f"/entity/{hydro}", headers=PAGE).text
@@ -203,6 +203,9 @@ def test_a_path_asks_which_of_two_namesakes_is_meant(client: TestClient) -> None
         ("", "", "A step is a value"),
         ("Ada Berg", "", "A step is a value"),
         ("Ada Berg", "ada", "Both are"),
+        ("Ada Berg", "cy eide", "No path connects"),
+        ("Ada Berg", "cy", "No path connects"),
+        ("Ada Berg", "Eide", "Which <bdi>Eide</bdi>?"),
         ("Ada Berg", "zzzz", "No entity is called so."),
         ("acme 1", "cy", "No path connects"),
         (HOSTILE, "cy", "1 step<"),
