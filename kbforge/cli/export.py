@@ -40,7 +40,7 @@ def export(
         str | None,
         option(
             "--policy",
-            "Golden records: a TOML file, or most-stated, latest, longest or all.",
+            "Golden records: a TOML file, or fused, most-stated, latest, longest or all.",
             show_default="all values",
         ),
     ] = None,
@@ -67,7 +67,7 @@ def export(
 
         kbforge export kb.jsonl --set exporter.separator=";" -o kb.csv.gz
 
-        kbforge export kb.jsonl --format wide --policy most-stated -o golden.csv
+        kbforge export kb.jsonl --format wide --policy fused -o golden.csv
 
         kbforge export kb.jsonl --policy policy.toml -o golden.jsonl
 
@@ -82,7 +82,8 @@ def export(
         kbforge export kb.jsonl -o kb.graphml
 
     Entities: jsonl, which every verb reads, csv (a row per value), wide and xlsx (a row per
-    entity), parquet, ftm and kblam. Fragments: members (a row each) and pairs. Relations between
+    entity), parquet, ftm and kblam. Values that contradict each other: contradictions. Fragments:
+    members (a row each) and pairs. Relations between
     entities: relations. Linked data and graphs: nquads, jsonld, neo4j, graphml, triples.
 
     kbforge plugins list --kind exporters lists the installed formats; kbforge plugins show exporter

@@ -61,7 +61,7 @@ from kbforge.jobs.tables import COLUMNS, Records, fragments_from, pairs_from
 from kbforge.jobs.update import OnDuplicate, UpdateResult
 from kbforge.jobs.views import read_authority
 from kbforge.kb.view import (
-    MOST_STATED,
+    FUSED,
     EntitiesView,
     GoldenView,
     exporter_for,
@@ -517,7 +517,8 @@ def export(
         output: path of a file, or of a folder for a format of several; "-" is standard output.
         format: "jsonl", "csv" or a plugin's; None uses the extension of the output.
         fragments: the clustered ones; adds sources and metadata to formats that have them.
-        policy: golden records: "most-stated", "latest", "longest", "all", or a TOML file; None
+        policy: golden records: "fused", "most-stated", "latest", "longest", "all", or a TOML
+            file; None
             keeps all values.
         at: keep the values that held at the end of this time, such as "2019"; None keeps all.
         options: of the exporter, such as `separator=";"`.
@@ -575,7 +576,7 @@ def members(kb: str | Path) -> ArrowTable:
 
 
 @_in_python
-def wide(kb: str | Path, policy: str | Path = MOST_STATED) -> ArrowTable:
+def wide(kb: str | Path, policy: str | Path = FUSED) -> ArrowTable:
     """One row per entity of a file of entities, or of a store, like `KnowledgeBase.wide`.
 
     Raises:

@@ -68,11 +68,12 @@ from kbforge.kb.entities import (
     ids_of_entities,
     with_made,
 )
+from kbforge.kb.facts import Facts
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest
 from kbforge.kb.relations import AUTO, Relations, require_attributes
 from kbforge.kb.times import StatedTimes
-from kbforge.kb.view import MOST_STATED, EntitiesView, GoldenView, read_policy, table_of
+from kbforge.kb.view import FUSED, EntitiesView, GoldenView, read_policy, table_of
 from kbforge.texts.statements import values_read_once
 
 _SHOWN_ENTITIES = 10
@@ -311,12 +312,12 @@ class KnowledgeBase:
         view = EntitiesView(lambda: iter(self.entities))
         return table_of(view, "members", self.number_ids)
 
-    def wide(self, policy: str | Path = MOST_STATED) -> ArrowTable:
+    def wide(self, policy: str | Path = FUSED) -> ArrowTable:
         """One row per entity: a golden record, with one column per attribute.
 
         Args:
-            policy: which values it keeps: "most-stated", "latest", "longest", "all" (joined by
-                `|`), or a TOML file.
+            policy: which values it keeps: "fused", "most-stated", "latest", "longest", "all"
+                (joined by `|`), or a TOML file.
 
         Raises:
             KBForgeError: no such policy, or a bad file.
@@ -389,11 +390,20 @@ class KnowledgeBase:
 
     def _annotators(self, ids: Mapping[int, str]) -> list[Annotator]:
         """What says more about the values of the entities with these ids."""
-        relations, dated = self._relations, self.dated
+        facts, relations, dated = self._facts, self._relations, self.dated
         return [
+            *([facts.annotate] if facts else ()),
             *([relations.annotator(ids)] if relations else ()),
             *([dated.annotator(self._corpus.several)] if dated else ()),
         ]
+
+    @cached_property
+    def _facts(self) -> Facts | None:
+        """How probable values are that contradict each other; None if none do, or if they have
+        times, because then one follows another."""
+        if self.dated:
+            return None
+        return Facts.of(self.fragments, firsts_of_entities(self.posterior), self._corpus)
 
     @cached_property
     def _relations(self) -> Relations | None:

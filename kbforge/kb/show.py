@@ -7,6 +7,7 @@ printed as `Text`, in which rich sees no markup.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -102,12 +103,18 @@ def _values(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]
     table = _table()
     table.add_column("attribute", style="cyan", overflow="fold", max_width=24)
     table.add_column("value", overflow="fold")
+    every = chain.from_iterable(entity.properties.values())
+    in_question = any(value.confidence is not None for value in every)
+    if in_question:
+        table.add_column("right", justify="right", no_wrap=True)
     table.add_column("count", justify="right")
     table.add_column("stated by", style="dim", overflow="fold")
     for attribute, values in entity.properties.items():
         heading = quoted(attribute)
         for value in values[:_MOST_VALUES]:
-            table.add_row(Text(heading), *_value(value, values, sources, names))
+            text, *stated = _value(value, values, sources, names)
+            sure = "" if value.confidence is None else percent(value.confidence)
+            table.add_row(Text(heading), text, *[Text(sure)] * in_question, *stated)
             heading = ""
         if len(values) > _MOST_VALUES:
             more = counted(len(values) - _MOST_VALUES, "more value")
@@ -115,7 +122,7 @@ def _values(entity: Entity, sources: Mapping[str, str], names: Mapping[str, str]
     if entity.vector is not None:
         numbers = [f"{number:.6g}" for number in entity.vector]
         mean = Text(listed(numbers, _MOST_NUMBERS))
-        table.add_row("mean vector", mean, str(len(entity.fragments)), "")
+        table.add_row("mean vector", mean, *[""] * in_question, str(len(entity.fragments)), "")
     return table
 
 

@@ -52,7 +52,7 @@ from kbforge.texts.kinds import has_digit
 
 MOST = 32
 CHARACTERS = 128
-_SLIP = 3.0  # a third of the characters may be slips, then nothing is left of the nearness
+SLIP = 3.0  # a third of the characters may be slips, then nothing is left of the nearness
 _SHARED = 0.5
 _LONG = 1_000
 _LEAST_BITS, _MOST_BITS = 1 << 12, 1 << 23
@@ -61,6 +61,7 @@ _DIGITS = 9  # sums differ in their last bits
 
 _NUMBER = re.compile(r"[+-]?\d*[.,]?\d+")
 _SILENT = re.compile(r"['’`´.]")
+_ASCII = {c: None if chr(c) in "'`." else " " for c in range(128) if not chr(c).isalnum()}
 _LETTERS = re.compile(r"\b(\w) (?=\w\b)")
 
 
@@ -95,6 +96,13 @@ class Words:
         """The number of words in a text that no other fragment has."""
         mask = 8 * len(self.bits) - 1
         return sum(not self.bits[(place & mask) >> 3] >> (place & 7) & 1 for place in _places(text))
+
+    def rare_in(self, texts: Sequence[str]) -> NDArray[np.int64]:
+        """The number of such words in each text, shape [texts]."""
+        sizes, places = _places_of(texts)
+        place = places & (8 * len(self.bits) - 1)
+        of = np.arange(len(sizes)).repeat(sizes)
+        return np.bincount(of[self.bits[place >> 3] >> (place & 7) & 1 == 0], minlength=len(sizes))
 
 
 def _places_of(texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -132,14 +140,7 @@ def best_of(
     """
     if len(stated) == 1:
         return next(iter(stated))
-    values = {text: value_of(text) for text in stated}
-    turned = {text: value_of(found) for text in stated if (found := _turned(text)) is not None}
-    if turned:
-        others = {value for text, value in values.items() if text not in turned}
-        for text in list(turned):
-            if turned[text] not in others and values[text] in others:
-                del turned[text]
-        values |= turned
+    values, turned = values_of(stated)
     weights, allowed = dict[str, int](), dict[str, list[str]]()
     for text, count in stated.items():
         value = values[text]
@@ -174,6 +175,19 @@ def best_of(
     return min(texts, key=rank)
 
 
+def values_of(texts: Collection[str]) -> tuple[dict[str, str], Collection[str]]:
+    """The values of an attribute's spellings, and which spellings are turned around."""
+    values = {text: value_of(text) for text in texts}
+    turned = {text: value_of(found) for text in texts if (found := _turned(text)) is not None}
+    if turned:
+        others = {value for text, value in values.items() if text not in turned}
+        for text in list(turned):
+            if turned[text] not in others and values[text] in others:
+                del turned[text]
+        values |= turned
+    return values, turned
+
+
 def value_of(text: str) -> str:
     """The key of all spellings of a value: its words without case and accents.
 
@@ -188,7 +202,10 @@ def value_of(text: str) -> str:
     plain = _plain(text)
     if plain[-1:].isdecimal() and _NUMBER.fullmatch(plain):
         return plain
-    words = "".join(map(_of_word, _SILENT.sub("", plain))).split()
+    if plain.isascii():
+        words = plain.translate(_ASCII).split()
+    else:
+        words = "".join(map(_of_word, _SILENT.sub("", plain))).split()
     if not words:
         return text
     # "s. a." is "sa"
@@ -257,6 +274,16 @@ def _has_both_cases(text: str) -> bool:
 
 def _nearest(values: Sequence[str], weights: Mapping[str, int]) -> list[str]:
     """The values, among equally frequent ones, that are nearest to all spellings."""
+    near = nearness_to_all(values, weights)
+    nearest = max(near.values())
+    return [value for value in near if near[value] == nearest]
+
+
+def nearness_to_all(values: Sequence[str], weights: Mapping[str, int]) -> dict[str, float]:
+    """How near all spellings are to each of some values, in sum, each with its weight.
+
+    Only the `MOST` most stated values and spellings are compared.
+    """
     from rapidfuzz.distance import OSA  # .1 s to import
 
     def first(some: Collection[str]) -> list[str]:
@@ -278,8 +305,7 @@ def _nearest(values: Sequence[str], weights: Mapping[str, int]) -> list[str]:
     for value in first(values):
         sums = sum(weights[spelling] * nearness(spelling, value) for spelling in spellings)
         near[value] = round(sums, _DIGITS)
-    nearest = max(near.values())
-    return [value for value in near if near[value] == nearest]
+    return near
 
 
 def _nearness(
@@ -290,15 +316,15 @@ def _nearness(
     distance: Callable[[str, str], int],
 ) -> float:
     """The similarity of two values, by their first characters and words."""
-    if _abbreviates(spelling, value):
+    if abbreviates(spelling, value):
         return 1.0
     longer = max(len(spelling), len(value))
-    alike = 1 - _SLIP * distance(spelling, value) / longer
+    alike = 1 - SLIP * distance(spelling, value) / longer
     shared = sum(map(len, words & others)) if len(words) + len(others) > 2 else 0
     return max(0.0, alike, _SHARED * shared / longer)
 
 
-def _abbreviates(spelling: str, value: str) -> bool:
+def abbreviates(spelling: str, value: str) -> bool:
     """Whether a spelling is a value with some words reduced to initials."""
     ours, theirs = spelling.split(), value.split()
     if len(ours) != len(theirs) or len(ours) < 2 or min(map(len, ours)) > 1:

@@ -4,6 +4,7 @@ A golden record is an entity with only the values that a *policy* selects for ea
 
 | rule | selects |
 |---|---|
+| fused | the most probable value (`kbforge.kb.facts`); the first one, if nothing is in question |
 | most-stated | the first value, which is the best spelling of the most stated one |
 | longest | the value with the most characters |
 | latest | the value with the latest date, or stated last; without times, by the last fragment |
@@ -15,7 +16,7 @@ distinguish several, it selects the first. A value keeps the fragments that stat
 
 A policy is the name of a rule, for all attributes, or a TOML file:
 
-    default = "most-stated"
+    default = "fused"
     sources = ["registry", "gazette"]   # best first; used by `preferred`
     date = "metadata.updated"           # used by `latest`; or "properties.updated"
 
@@ -56,6 +57,7 @@ from kbforge.files.io import called, read_small
 from kbforge.files.records import Record, toml_of
 from kbforge.kb.entities import fragments_of, naming
 from kbforge.kb.read import read_entities
+from kbforge.kb.spelling import best_of
 from kbforge.kb.times import EXPECTED, Period, end_of, holds, joined_times, read_time
 
 JSON_LINES = "jsonl"
@@ -182,8 +184,8 @@ def require_json_lines(output: str, what: str, instead: str, store: str = "") ->
         )
 
 
-ALL, LATEST, LONGEST, MOST_STATED, PREFERRED = RULES = (
-    *("all", "latest", "longest"),
+ALL, FUSED, LATEST, LONGEST, MOST_STATED, PREFERRED = RULES = (
+    *("all", "fused", "latest", "longest"),
     *("most-stated", "preferred"),
 )
 _PLACES = ("metadata", "properties")
@@ -204,7 +206,7 @@ class Policy:
     year, or a year and a month. None uses the order of arrival.
     """
 
-    default: str = MOST_STATED
+    default: str = FUSED
     attributes: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     date: tuple[str, str] | None = None
@@ -248,7 +250,7 @@ def read_policy(given: str) -> Policy:
         top.table(key) if key in top else Record({}, wrong) for key in ("attributes", "relations")
     )
     policy = Policy(
-        top.choice("default", RULES) if "default" in top else MOST_STATED,
+        top.choice("default", RULES) if "default" in top else FUSED,
         {attribute: own.choice(attribute, RULES) for attribute in own},
         top.texts("sources") if "sources" in top else (),
         _date(top) if "date" in top else None,
@@ -366,11 +368,22 @@ def golden(
             chosen[attribute] = tuple(values)
         elif rule == MOST_STATED or len(values) == 1:
             chosen[attribute] = tuple(values[:1])
+        elif rule == FUSED:
+            chosen[attribute] = (most_probable(values),)
         else:
             if rule not in ranks:
                 ranks[rule] = _rank(rule, policy, entity, fragments)
             chosen[attribute] = (min(values, key=ranks[rule]),)
     return replace(entity, properties=chosen)
+
+
+def most_probable(values: Sequence[Value]) -> Value:
+    """The most probable value in its best spelling; the first one, if none is in question."""
+    most = max(value.confidence or 0.0 for value in values)
+    best = {v.value: v for v in values if (v.confidence or 0.0) == most}
+    if values[0].value in best:
+        return values[0]
+    return best[best_of({text: value.count for text, value in best.items()})]
 
 
 def _rank(

@@ -209,7 +209,7 @@ def _export(routes: APIRouter, service: Service) -> None:
         format: Annotated[str, Query(json_schema_extra={"enum": [*export.MEDIA]})] = "jsonl",
         policy: Annotated[
             str | None,
-            Query(description="Golden records: most-stated, longest, latest or all."),
+            Query(description="Golden records: fused, most-stated, longest, latest or all."),
         ] = None,
     ) -> Response:
         """Stream all entities in a format of `kbforge export`; the stream shows one state of the

@@ -235,7 +235,7 @@ CSV = f"{AS} csv"
         (f"{CSV} --set exporter.guard_formulas=perhaps", "exporter csv: guard"),
         (
             "export kb.jsonl --policy bset",
-            "expected a policy (all, latest, longest,",
+            "expected a policy (all, fused, latest, longest,",
         ),
         ("export kb.jsonl --policy policy.toml", "the policy uses sources or metadata"),
         (f"{AS} members --set exporter.values=all", "exporter members has no option"),

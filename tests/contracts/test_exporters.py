@@ -144,6 +144,41 @@ class TestRelations(Linked):
         """An entity that names no other is in no relation."""
 
 
+def in_question(entity: Entity) -> Entity:
+    """The entity, with a probability for each value, and one value more."""
+    stated = {**entity.properties, "known as": (Value(entity.name, entity.fragments),)}
+    return replace(
+        entity,
+        properties={
+            attribute: tuple(replace(value, confidence=0.5) for value in values)
+            for attribute, values in stated.items()
+        },
+    )
+
+
+class TestContradictions(ExporterContract):
+    name = "contradictions"
+    options: ClassVar = {"guard_formulas": False}
+
+    def entities(self) -> list[Entity]:
+        return [*map(in_question, super().entities())]
+
+    def exported(self, entities: list[Entity], folder: Path, known: bool = False) -> Path:
+        return super().exported([*map(in_question, entities)], folder, known)
+
+    def holds(self, entity: Entity) -> set[str]:
+        return super().holds(entity) | {entity.name}
+
+    def _many(self, n: int) -> Iterator[Entity]:
+        return map(in_question, super()._many(n))
+
+    def parse(self, target: Path) -> list[tuple[str, set[str]]]:
+        found: dict[str, set[str]] = {}
+        for row in rows(target):
+            found.setdefault(row["entity_id"], set()).add(row["value"])
+        return list(found.items())
+
+
 def texts(found: dict[str, dict[str, tuple[str | None, set[tuple[str, str]]]]]) -> list[Any]:
     """The values of each entity, of what is read fragment by fragment."""
     return [

@@ -5,11 +5,13 @@ import io
 
 import pytest
 
-from kbforge.contracts import Entity, Value
+from kbforge.contracts import Entity, Fragment, Value
 from kbforge.errors import KBForgeError
+from kbforge.kb.view import EntitiesView
 from kbforge_plugins.exporters.tables import (
     ENTITY_COLUMNS,
     VALUE_COLUMNS,
+    ContradictionsExporter,
     CsvExporter,
     MembersExporter,
     WideExporter,
@@ -47,6 +49,25 @@ def test_one_row_a_value():
         list(VALUE_COLUMNS),
         *(["e-1", "Ada", *value, "0.75", "3", "0.5"] for value in values),
     ]
+
+
+def test_contradictions_are_listed_with_who_states_them():
+    towns = (Value("York", ("a", "b"), 0.3), Value("Leeds", ("c",), 0.6), Value("n/a", ("d",), 0.0))
+    stated = {"name": (Value("Ann", ("a",)),), "town": towns}
+    ann = Entity("e-1", "Ann", stated, ("a", "b", "c", "d"), 1.0, 0)
+    other = Entity("e-2", "Bo", {"town": (Value("York", ("x",)),)}, ("x",), 1.0, 0)
+    found = records(ContradictionsExporter(), [ann, other])
+    assert [(row["value"], row["confidence"], row["fragments"]) for row in found] == [
+        ("Leeds", "0.6", "c"),
+        ("York", "0.3", "a|b"),
+        ("n/a", "0.0", "d"),
+    ]
+    assert {row["attribute"] for row in found} == {"town"}
+    assert {row["sources"] for row in found} == {""}
+    sources = {"a": "till", "b": "web", "c": "till", "d": None, "x": None}
+    known = [Fragment(id, {"town": ("York",)}, source=of) for id, of in sources.items()]
+    _, *lines = ContradictionsExporter().rows(EntitiesView(lambda: iter([ann]), known))
+    assert [line[-1] for line in lines] == ["till", "till|web", ""]
 
 
 def test_an_entity_without_properties_is_not_lost():

@@ -52,6 +52,7 @@ def taken(policy, known=True):
     ("policy", "value"),
     [
         (Policy("most-stated"), ("Ada", ("a", "c"))),
+        (Policy("fused"), ("Ada", ("a", "c"))),
         (Policy("longest"), ("Ada Lovelace", ("d",))),
         (Policy("latest"), ("Countess", ("e",))),
         (Policy("latest", date=("metadata", "day")), ("A. L.", ("b",))),
@@ -64,6 +65,18 @@ def taken(policy, known=True):
 )
 def test_what_a_rule_takes(policy, value):
     assert taken(policy) == [value]
+
+
+def test_the_most_probable_value_is_taken_in_its_best_spelling():
+    values = (
+        Value("Ann", ("a", "b"), 0.2),
+        Value("ANNABEL LEE", ("c",), 0.7),
+        Value("Annabel Lee", ("d",), 0.7),
+        Value("n/a", ("e",), 0.0),
+    )
+    entity = replace(ENTITY, properties={"name": values})
+    assert golden(entity, Policy(), list).properties["name"] == (values[2],)
+    assert golden(entity, Policy("most-stated"), list).properties["name"] == (values[0],)
 
 
 def test_all_are_taken_as_they_stand():
@@ -147,9 +160,9 @@ def test_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("default = 1", "default: expected one of all, latest, longest, most-stated, preferred"),
-        ('default = "best"', "default: expected one of all, latest"),
-        ("[attributes]\nname = true", "attributes.name: expected one of all, latest"),
+        ("default = 1", "default: expected one of all, fused, latest, longest, most-stated"),
+        ('default = "best"', "default: expected one of all, fused, latest"),
+        ("[attributes]\nname = true", "attributes.name: expected one of all, fused, latest"),
         ('attribute = "all"', "attribute: expected one of default, attributes, sources, date"),
         ('default = "preferred"', "sources: expected the sources that are preferred, best first"),
         ('sources = ["a", 1]', "sources[1]: expected a string, got 1"),

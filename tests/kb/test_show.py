@@ -48,6 +48,17 @@ def shown(entity, sources=None, terminal=False, width=80, around=None):
     return out.getvalue()
 
 
+def test_values_in_question_say_how_probable_they_are():
+    names = (Value("Ada Lovelace", ("f1", "f2"), 0.93), Value("Countess", ("f3",), 0.06))
+    lines = shown(replace(ADA, properties={**ADA.properties, "name": names})).splitlines()
+    assert lines[3:7] == [
+        "  attribute  value         right  count  stated by",
+        "  born       1815                     1  f2",
+        "  name       Ada Lovelace   93 %      2  f1, f2",
+        "             Countess        6 %      1  f3",
+    ]
+
+
 def test_plain_output_word_for_word():
     assert shown(ADA, {"f1": "a book"}) == (
         "Ada Lovelace (e-1)\n"

@@ -1,4 +1,4 @@
-"""Exporters of tables: `csv`, `members`, `pairs`, `relations` and `wide` as CSV, and `xlsx`.
+"""Exporters of tables: `xlsx`, and as CSV `csv`, `contradictions`, `members`, `pairs` and others.
 
 The CSV dialect is RFC 4180 in UTF-8, and every cell is quoted, so a program that splits at
 semicolons or tabs still finds the cells. A cell that a spreadsheet would evaluate as a formula gets
@@ -16,6 +16,15 @@ an apostrophe in front; numbers and phone numbers do not.
 
 An entity with a vector has one more row, with an empty attribute and the vector as value, numbers
 separated by spaces; an entity with neither vector nor properties has a row with an empty value.
+
+*contradictions*: one row per value in question (`kbforge.kb.facts`), the most probable first.
+
+| column | meaning |
+|---|---|
+| entity_id, entity_name, attribute | whose value |
+| value | one of those that contradict each other |
+| confidence | the probability that it is right |
+| count, fragments, sources | who states it, joined; sources are empty without the fragments |
 
 *members*: one row per fragment, with its entity; it joins input and output.
 
@@ -58,7 +67,7 @@ entities.
 | every attribute, in the order of the file | its values, joined; a policy selects them |
 | vector | the entity's, if any has one: numbers separated by spaces |
 
-With `kbforge export --policy most-stated`, or another policy, these are golden records. An
+With `kbforge export --policy fused`, or another policy, these are golden records. An
 attribute with the name of an earlier column gets the suffix `~2`. The header needs the attributes
 of the last entity, so the entities wait in a temporary file; memory holds only the names of the
 attributes and one entity.
@@ -105,6 +114,10 @@ from kbforge.kb.similarity import Groupings
 VALUE_COLUMNS = (
     *("entity_id", "name", "attribute", "value", "count", "fragments"),
     *("confidence", "subproblem", "reported"),
+)
+CONTRADICTION_COLUMNS = (
+    *("entity_id", "entity_name", "attribute", "value", "confidence"),
+    *("count", "fragments", "sources"),
 )
 MEMBER_COLUMNS = ("id", "entity_id", "entity_name", "confidence", "reported")
 PAIR_COLUMNS = ("left", "right", "probability", "rest", "entity_id")
@@ -331,6 +344,42 @@ class RelationsExporter(TableExporter):
                 )
                 numbers = (edge.probability, len(edge.fragments))
                 yield (*map(self.safe, ends), *numbers, *map(self.safe, lists))
+
+
+@dataclass
+class ContradictionsExporter(TableExporter):
+    """One row per value in question, with its probability and who states it.
+
+    Args:
+        separator: one character between several fragments or sources; within one a backslash
+            escapes it and itself.
+
+    Raises:
+        UsageError: a separator that is not one character, or that is the backslash.
+
+    """
+
+    separator: str = "|"
+
+    def __post_init__(self) -> None:
+        _require_separator(self.separator, "contradictions")
+
+    def rows(self, view: View) -> Iterator[Sequence[Cell]]:
+        yield CONTRADICTION_COLUMNS
+        for entity in view.entities():
+            of: dict[str, str | None] = {}
+            for attribute, values in entity.properties.items():
+                asked = [value for value in values if value.confidence is not None]
+                if asked and not of and view.knows_fragments:
+                    of = {fragment.id: fragment.source for fragment in view.fragments(entity)}
+                for value in sorted(asked, key=lambda value: -(value.confidence or 0.0)):
+                    sources = sorted(
+                        {of.get(fragment) or "" for fragment in value.fragments} - {""}
+                    )
+                    texts = (entity.id, entity.name, attribute, value.value)
+                    lists = (joined(ids, self.separator) for ids in (value.fragments, sources))
+                    numbers = (value.confidence, value.count)
+                    yield (*map(self.safe, texts), *numbers, *map(self.safe, lists))
 
 
 @dataclass

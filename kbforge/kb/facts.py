@@ -1,0 +1,566 @@
+"""Facts fused: how probable each value is where an entity's statements contradict each other.
+
+Spellings of one value are pooled (`kbforge.kb.spelling`; dates, telephone numbers and e-mail
+addresses by what they mean). An attribute of an entity is *in question* if more than one value is
+left. One of them is right, or none; nothing is inferred that nobody stated:
+
+    P(v) ~ exp(w x_v) / q(n_v) * product over the statements of v of r / (1 - r)
+    P(none) ~ 1,    q(n) = (1 - m) m^(n - 1)
+
+| symbol | meaning |
+|---|---|
+| r | the probability that a statement is right, by attribute, and by source where one has many |
+| m | the probability that a wrong value is repeated, by attribute |
+| n_v | how many fragments state v |
+| x_v | how v looks beside the file and the other values: see `FEATURES` |
+| w | weights, the same for all files (`WEIGHTS`) |
+
+So sources that agree are trusted more (Dawid and Skene 1979), errors that repeat count less, and a
+value that is one slip from a frequent one is a slip. EM learns r and m from the whole knowledge
+base, with Beta priors: an attribute takes the rates of the file, and a source those of the
+attribute, as far as they have few statements.
+
+If fragments often state several values of an attribute at once, each value is right or wrong by
+itself, as in LTM (Zhao et al. 2012): of the fragments that state the attribute, a share s states a
+right value and a share f a wrong one, besides the fragment that states it first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.contracts.entity import Probability
+from kbforge.files.columns import FragmentColumns, Statements, Texts, statements_of
+from kbforge.kb.entities import Corpus, EntityColumns
+from kbforge.kb.spelling import CHARACTERS, MOST, SLIP, Words, abbreviates, values_of
+from kbforge.numerics import at_numbers, spread, starts_of
+from kbforge.texts.kinds import kind_of, read_as, read_otherwise
+from kbforge.texts.kinds import stated as normalised
+
+FEATURES = (
+    "common",  # log of 1 + the statements of the value elsewhere in the file
+    "rare",  # the number of its words that no other fragment has
+    "near",  # the other statements, each as far as it is near (`kbforge.kb.spelling`)
+    "shape",  # log of the texts of the attribute with its digits, signs and runs of letters
+    "trigram",  # log of how often texts of the attribute have its rarest three characters
+    "one",  # 1
+)
+WEIGHTS = (0.64, -2.57, 2.02, 0.52, 0.39, -3.29)
+_ROUNDS = 15
+_STRENGTH, _MORE_STRENGTH = 30.0, 300.0  # of the priors of r, and of m, s and f, in statements
+_RIGHT, _REPEATED = 0.8, 0.1  # prior means
+_STATES, _STATES_WRONGLY = 0.5, 0.05
+_LEAST, _MOST = 0.005, 0.995
+_LEAST_OF_SOURCE = 30  # statements with which a source has a rate of its own
+_MOST_TEXTS = 50_000  # of an attribute that say how its values look
+_TRIGRAM_BITS = 18
+_PRIME = 0x9E3779B97F4A7C15
+_DIGITS, _RATE_DIGITS = 3, 5
+_DATES = ("date", "month first")
+
+
+class AttributeRates(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is learned about an attribute: see the module for the symbols."""
+
+    right: Probability  # r
+    repeated: Probability  # m
+    several: bool = False  # whether it has several values
+    states: Probability = _STATES  # s
+    states_wrongly: Probability = _STATES_WRONGLY  # f
+    sources: dict[str, Probability] = {}  # r of those with many statements
+
+
+Rates: TypeAlias = Mapping[str, AttributeRates]
+"""By attribute."""
+
+
+class Questions(NamedTuple):
+    """The values in question. A *cell* is an attribute of an entity, or one value of it if the
+    attribute has several; *candidates* are the pooled values of a cell; a *voter* is an attribute,
+    or one of its sources; a *vote* is what fragments of a voter state."""
+
+    several: NDArray[np.bool_]  # whether an attribute has several values, shape [attributes]
+    start: IntArray  # the first candidate of each cell, shape [cells]
+    cell: IntArray  # shape [candidates]
+    attribute: IntArray  # shape [candidates]
+    features: FloatArray  # shape [candidates, FEATURES]
+    size: FloatArray  # fragments that state it, shape [candidates]
+    stating: FloatArray  # fragments that state the attribute, shape [candidates]
+    is_empty: NDArray[np.bool_]  # whether it says nothing, as "n/a", shape [candidates]
+    candidate: IntArray  # shape [votes]
+    voter: IntArray  # shape [votes]
+    votes: FloatArray  # fragments, shape [votes]
+    agreed: FloatArray  # statements that others confirm and none contradicts, shape [voters]
+    of_voter: IntArray  # its attribute, shape [voters]
+
+
+class ErrorRates(NamedTuple):
+    """The rates r of voters, and m, s and f of attributes."""
+
+    right: FloatArray
+    repeated: FloatArray
+    states: FloatArray
+    states_wrongly: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """How probable the values in question are, and the rates that say so, which can be kept and
+    applied to other entities."""
+
+    rates: Rates
+    _code: IntArray  # of texts in question, ascending
+    _confidence: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        fragments: Sequence[Fragment],
+        entities: IntArray,
+        corpus: Corpus | None = None,
+        rates: Rates | None = None,
+        weights: Sequence[float] = WEIGHTS,
+    ) -> Facts | None:
+        """The facts of a grouping; None if no value is in question.
+
+        Args:
+            fragments: of a file.
+            entities: the first fragment of the entity of each, shape [fragments].
+            corpus: facts about all fragments; None computes them.
+            rates: what was learned before; None learns.
+            weights: of the features.
+
+        """
+        stated = statements_of(fragments)
+        corpus = Corpus.of(stated) if corpus is None else corpus
+        voters = Voters(stated, fragments, corpus.several, rates)
+        words = Words.of(stated) if corpus.words is None else corpus.words
+        questions, code, candidate = questions_of(stated, entities, voters, words)
+        if not len(code):
+            return None
+        prior = questions.features @ np.array(weights)
+        errors = learned(questions, prior) if rates is None else voters.given()
+        right = posterior_of(questions, prior, errors)[candidate]
+        scale = 10**_DIGITS  # rounded down, so that sums stay below 1
+        told = voters.named(errors) if rates is None else rates
+        return cls(told, code, np.floor(right * scale) / scale)
+
+    def annotate(self, entities: EntityColumns) -> dict[int, str]:
+        """Says how probable values in question are: an `Annotator`."""
+        cells = np.flatnonzero(np.diff(entities.value_start) > 1)
+        values, cell = spread(entities.value_start, cells)
+        of_entity = np.searchsorted(entities.cell_start, cells, side="right") - 1
+        owner = entities.firsts[of_entity].astype(np.int64)[cell]
+        attribute = entities.attribute[cells][cell]
+        code = _codes(entities.stated, owner, attribute, entities.value[values])
+        found = at_numbers(self._code, self._confidence, code, -1.0)
+        known = found >= 0
+        told = zip(values[known].tolist(), found[known].tolist(), strict=True)
+        return {value: f',"confidence":{probability}' for value, probability in told}
+
+
+def posterior_of(questions: Questions, prior: FloatArray, rates: ErrorRates) -> FloatArray:
+    """The probability that each candidate is right, shape [candidates].
+
+    Args:
+        questions: the candidates.
+        prior: w x_v, shape [candidates].
+        rates: of error.
+
+    """
+    q, of = questions, questions.attribute
+    right = np.bincount(q.candidate, q.votes * _log_odds(rates.right)[q.voter], len(of))
+    wrong = np.log1p(-rates.repeated)[of] + (q.size - 1) * np.log(rates.repeated)[of]
+    states, wrongly = rates.states[of], rates.states_wrongly[of]
+    again = (q.size - 1) * np.log(states / wrongly)
+    silent = (q.stating - q.size) * np.log((1 - states) / (1 - wrongly))
+    odds = np.where(q.several[of], right / q.size + again + silent, right - wrong + prior)
+    odds[q.is_empty] = -np.inf
+    most = np.maximum(np.maximum.reduceat(odds, q.start), 0.0)
+    weight = np.exp(odds - most[q.cell])
+    return np.asarray(weight / (np.add.reduceat(weight, q.start) + np.exp(-most))[q.cell])
+
+
+def rates_of(questions: Questions, right: FloatArray) -> ErrorRates:
+    """The rates, if these are the probabilities that candidates are right."""
+    q, n, n_voters = questions, len(questions.several), len(questions.of_voter)
+
+    def share(part: FloatArray, of: FloatArray, mean: float) -> FloatArray:
+        """By attribute, whose prior is the share in the file."""
+        parts, whole = (np.bincount(q.attribute, column, n) for column in (part, of))
+        in_file = _beta(parts.sum(), whole.sum(), mean, _MORE_STRENGTH)
+        return _beta(parts, whole, in_file, _MORE_STRENGTH)
+
+    hits = np.bincount(q.voter, q.votes * right[q.candidate], n_voters) + q.agreed
+    votes = np.bincount(q.voter, q.votes, n_voters) + q.agreed
+    of_attribute = np.bincount(q.of_voter, hits, n), np.bincount(q.of_voter, votes, n)
+    in_file = _beta(of_attribute[0].sum(), of_attribute[1].sum(), _RIGHT, _STRENGTH)
+    attribute = _beta(*of_attribute, in_file, _STRENGTH)
+    wrong, again, others = 1 - right, q.size - 1, q.stating - 1
+    return ErrorRates(
+        np.append(attribute, _beta(hits[n:], votes[n:], attribute[q.of_voter[n:]], _STRENGTH)),
+        share(wrong * again, wrong * q.size, _REPEATED),
+        share(right * again, right * others, _STATES),
+        share(wrong * again, wrong * others, _STATES_WRONGLY),
+    )
+
+
+def learned(questions: Questions, prior: FloatArray, rounds: int = _ROUNDS) -> ErrorRates:
+    """The rates by EM; `prior` as for `posterior_of`."""
+    n, n_voters = len(questions.several), len(questions.of_voter)
+    means = (n_voters, _RIGHT), (n, _REPEATED), (n, _STATES), (n, _STATES_WRONGLY)
+    rates = ErrorRates(*(np.full(*mean) for mean in means))
+    for _ in range(rounds):
+        rates = rates_of(questions, posterior_of(questions, prior, rates))
+    return rates
+
+
+def _beta(
+    hits: NDArray[Any], of: NDArray[Any], mean: FloatArray | float, strength: float
+) -> FloatArray:
+    """The means of Beta posteriors; the prior has a mean and the strength of some statements."""
+    return np.asarray(np.clip((hits + strength * mean) / (of + strength), _LEAST, _MOST))
+
+
+def _log_odds(probability: FloatArray) -> FloatArray:
+    return np.asarray(np.log(probability / (1 - probability)))
+
+
+class _Said(NamedTuple):
+    """What entities state, by entity, attribute and text; arrays of one shape."""
+
+    cell: IntArray  # of the entity and the attribute
+    code: IntArray  # of the entity and the text
+    attribute: IntArray
+    value: IntArray  # number of the text
+    fragment: IntArray
+
+    @classmethod
+    def of(cls, stated: Statements, entities: IntArray) -> _Said:
+        """What fragments state, each text once."""
+        owner = np.arange(len(entities)).repeat(np.diff(stated.starts))
+        attribute, entity = stated.attribute.astype(np.int64), entities[owner]
+        code = _codes(stated, entity, attribute, stated.value)
+        cell = entity * len(stated.attributes) + attribute
+        said = cls(cell, code, attribute, stated.value.astype(np.int64), owner)
+        said = said.where(np.argsort(code, kind="stable"))
+        is_new = np.diff(said.code, prepend=-1) | np.diff(said.fragment, prepend=-1)
+        return said.where(is_new != 0)
+
+    def where(self, rows: NDArray[Any]) -> _Said:
+        """Some of it."""
+        return _Said(*(column[rows] for column in self))
+
+    def texts(self, stated: Statements) -> list[str]:
+        """The texts."""
+        numbers = zip(self.attribute.tolist(), self.value.tolist(), strict=True)
+        return [stated.texts[attribute][number] for attribute, number in numbers]
+
+
+def _runs(numbers: IntArray) -> tuple[IntArray, IntArray]:
+    """The first place of each run of equal numbers, and the number of the run at each place."""
+    is_first = np.diff(numbers, prepend=-1) != 0
+    return np.flatnonzero(is_first), np.cumsum(is_first) - 1
+
+
+def _sizes(numbers: IntArray) -> IntArray:
+    """The size of the run of equal numbers at each place."""
+    run = _runs(numbers)[1]
+    return np.bincount(run)[run]
+
+
+def _codes(
+    stated: Statements, entity: IntArray, attribute: NDArray[np.integer], value: NDArray[np.integer]
+) -> IntArray:
+    """A number for an entity and a text, ascending by entity, attribute and number of the text."""
+    firsts = starts_of([len(texts) for texts in stated.texts])
+    return np.asarray(entity * firsts[-1] + firsts[attribute] + value)
+
+
+class Voters:
+    """The attributes and, numbered after them, their sources with many statements."""
+
+    def __init__(
+        self,
+        stated: Statements,
+        fragments: Sequence[Fragment],
+        several: Collection[str],
+        rates: Rates | None,
+    ) -> None:
+        self.attributes, self.rates = stated.attributes, rates
+        self._source, self._names = _sources(fragments)
+        self._own = np.zeros(0, np.int64)  # attribute and source
+        known = [(rates or {}).get(name) for name in self.attributes]
+        of_several = [
+            name in several if r is None else r.several
+            for name, r in zip(self.attributes, known, strict=True)
+        ]
+        self.several = np.array(of_several, np.bool_)
+        numbers = {name: number for number, name in enumerate(self._names)}
+        of = [(a, numbers.get(x)) for a, r in enumerate(known) if r for x in r.sources]
+        own = sorted(a * len(self._names) + number for a, number in of if number is not None)
+        self._own = np.array(own, np.int64)
+
+    def number(self, attribute: IntArray, fragment: IntArray) -> IntArray:
+        """The voter of each statement of an attribute by a fragment."""
+        source = self._source[fragment]
+        key = np.where(source < 0, -1, attribute * len(self._names) + source)
+        if self.rates is None:
+            own, count = np.unique(key[key >= 0], return_counts=True)
+            self._own = own[count >= _LEAST_OF_SOURCE]
+        n = len(self.attributes)
+        numbers = np.arange(n, n + len(self._own))
+        return np.where((at := at_numbers(self._own, numbers, key, -1)) < 0, attribute, at)
+
+    @property
+    def attribute(self) -> IntArray:
+        """The attribute of each."""
+        own = self._own // max(len(self._names), 1)
+        return np.append(np.arange(len(self.attributes)), own)
+
+    def given(self) -> ErrorRates:
+        """The rates that were learned before; unknown attributes have the mean ones."""
+        rates = self.rates or {}
+        right = [r.right for r in rates.values()] or [_RIGHT]
+        repeated = [r.repeated for r in rates.values()] or [_REPEATED]
+        unknown = AttributeRates(float(np.mean(right)), float(np.mean(repeated)))
+        of = [rates.get(name, unknown) for name in self.attributes]
+        sources = [of[a].sources[x] for a, x in self._named()]
+        columns = (
+            [r.right for r in of] + sources,
+            [r.repeated for r in of],
+            [r.states for r in of],
+            [r.states_wrongly for r in of],
+        )
+        return ErrorRates(*(np.clip(column, _LEAST, _MOST) for column in columns))
+
+    def named(self, rates: ErrorRates) -> Rates:
+        """Rates by name."""
+        n = len(self.attributes)
+        sources: list[dict[str, float]] = [{} for _ in range(n)]
+        for (attribute, source), right in zip(self._named(), rates.right[n:].tolist(), strict=True):
+            sources[attribute][source] = round(right, _RATE_DIGITS)
+        right, *columns = (np.round(c[:n], _RATE_DIGITS).tolist() for c in rates)
+        parts = zip(right, columns[0], self.several.tolist(), *columns[1:], sources, strict=True)
+        return {name: AttributeRates(*of) for name, of in zip(self.attributes, parts, strict=True)}
+
+    def _named(self) -> list[tuple[int, str]]:
+        """The attribute and the name of each source."""
+        pairs = zip(*np.divmod(self._own, max(len(self._names), 1)), strict=True)
+        return [(int(attribute), self._names[int(source)]) for attribute, source in pairs]
+
+
+def _sources(fragments: Sequence[Fragment]) -> tuple[IntArray, Sequence[str]]:
+    """The number of each fragment's source, -1 without one, and the names of sources."""
+    if isinstance(fragments, FragmentColumns):
+        return fragments.sources.numbers.astype(np.int64), fragments.sources.texts
+    known: dict[str, int] = {}
+    numbers = [
+        -1 if x.source is None else known.setdefault(x.source, len(known)) for x in fragments
+    ]
+    return np.array(numbers, np.int64), [*known]
+
+
+def questions_of(
+    stated: Statements, entities: IntArray, voters: Voters, words: Words
+) -> tuple[Questions, IntArray, IntArray]:
+    """The values in question; and of each of their texts the code and the candidate.
+
+    Args:
+        stated: what the fragments of a file state.
+        entities: the first fragment of the entity of each, shape [fragments].
+        voters: who states it.
+        words: the words of the file.
+
+    """
+    said = _Said.of(stated, entities)
+    said = said.where(_sizes(said.cell) > 1)
+    voter = voters.number(said.attribute, said.fragment)
+    first, text = _runs(said.code)
+    texts = said.where(first)
+    contested = np.flatnonzero(_sizes(texts.cell) > 1)
+    pool, values = _pooled(stated, texts.where(contested))
+    key = np.full(len(first), -1)
+    key[contested] = texts.cell[contested] * len(values) + pool
+    keys = np.unique(key[contested])
+    keys = keys[_sizes(keys // max(len(values), 1)) > 1]
+    of_text = at_numbers(keys, np.arange(len(keys)), key, -1)
+    is_asked = of_text[text] >= 0
+    asked, candidate = said.where(is_asked), of_text[text[is_asked]]
+    cells, number = np.divmod(keys, max(len(values), 1))
+    attribute, (start, cell) = cells % len(stated.attributes), _runs(cells)
+    once = np.unique(candidate * len(entities) + asked.fragment, return_index=True)[1]
+    size = np.bincount(candidate[once], minlength=len(keys))
+    n_voters = len(voters.attribute)
+    votes, n_votes = np.unique(
+        candidate[once] * n_voters + voter[is_asked][once], return_counts=True
+    )
+    stating = np.unique(cell[candidate] * len(entities) + asked.fragment) // max(len(entities), 1)
+    pools = [values[k] for k in number.tolist()]
+    is_first = voters.several[attribute]
+    is_first[start] = True
+    options, of_option = texts.where(of_text >= 0), of_text[of_text >= 0]
+    questions = Questions(
+        voters.several,
+        np.flatnonzero(is_first),
+        np.cumsum(is_first) - 1,
+        attribute,
+        _features(stated, options, of_option, words, _near(start, pools, size), size),
+        size.astype(np.float64),
+        np.bincount(stating, minlength=len(start))[cell].astype(np.float64),
+        np.array([not value for value in pools], np.bool_),
+        *np.divmod(votes, max(n_voters, 1)),
+        n_votes.astype(np.float64),
+        np.bincount(voter[~is_asked], minlength=n_voters).astype(np.float64),
+        voters.attribute,
+    )
+    return questions, options.code, of_option
+
+
+def _pooled(stated: Statements, said: _Said) -> tuple[IntArray, list[str]]:
+    """The number of the value that each text spells, and the values in order; "" says nothing."""
+    texts = said.texts(stated)
+    read = [normalised((text,)) for text in texts]
+    names = [stated.attributes[a] for a in said.attribute.tolist()]
+    counts: dict[str, Counter[str]] = {}
+    for name, value in zip(names, read, strict=True):
+        counts.setdefault(name, Counter())[value] += 1
+    kinds = read_otherwise({name: kind_of(of) for name, of in counts.items()})
+    pooled = list[str]()
+    for a, b in pairwise([*_runs(said.cell)[0].tolist(), len(texts)]):
+        if (kind := kinds.get(names[a])) is not None:
+            found = [read_as(kind, value) for value in read[a:b]]
+            pooled += map(_fuller(found).__getitem__, found) if kind in _DATES else found
+        else:
+            value_of = values_of(texts[a:b])[0]
+            pooled += [value_of[t] if r else "" for t, r in zip(texts[a:b], read[a:b], strict=True)]
+    values = sorted({*pooled})
+    numbers = {value: number for number, value in enumerate(values)}
+    return np.array([numbers[value] for value in pooled], np.int64), values
+
+
+def _fuller(dates: Sequence[str]) -> dict[str, str]:
+    """Dates, and for a year or a month the date in it, if there is only one; "1977" is no other
+    value than "1977-03-30"."""
+    if len({*dates}) > MOST:
+        return dict(zip(dates, dates, strict=True))
+    whole = {d for d in dates if not any(other.startswith(f"{d}-") for other in dates)}
+    within = {d: [w for w in whole if w == d or w.startswith(f"{d}-")] for d in dates}
+    return {d: found[0] if len(found) == 1 else d for d, found in within.items()}
+
+
+def _features(
+    stated: Statements,
+    said: _Said,
+    candidate: IntArray,
+    words: Words,
+    near: FloatArray,
+    size: IntArray,
+) -> FloatArray:
+    """How candidates look, of their texts the best; shape [candidates, FEATURES]."""
+    best, rare = np.full((4, len(size)), -np.inf), -words.rare_in(said.texts(stated))
+    for row, column in zip(best, (rare, *_looks(stated, said)), strict=True):
+        np.maximum.at(row, candidate, column)
+    common = np.log1p((best[1] - size).clip(0))
+    return np.column_stack((common, -best[0], near, *np.log(best[2:]), np.ones(len(size))))
+
+
+def _near(start: IntArray, pools: Sequence[str], count: IntArray) -> FloatArray:
+    """The statements of the other candidates of its cell, each as far as it is near to each; a
+    third of the characters may be slips. Only the `MOST` first candidates are compared."""
+    from rapidfuzz.distance import OSA  # .1 s to import
+    from rapidfuzz.process import cpdist
+
+    sizes = np.diff(start, append=len(pools)).clip(max=MOST)
+    ones = [np.arange(size).repeat(size) for size in range(MOST + 1)]
+    others = [np.tile(np.arange(size), size) for size in range(MOST + 1)]
+    base = start.repeat(sizes**2)
+    one, other = (
+        base + np.concatenate([of[size] for size in sizes.tolist()] or [base])
+        for of in (ones, others)
+    )
+    one, other = one[one < other], other[one < other]
+    texts = [value[:CHARACTERS] for value in pools]
+    length = np.array(list(map(len, texts)), np.float64)
+    of = [texts[k] for k in one.tolist()], [texts[k] for k in other.tolist()]
+    distance = cpdist(*of, scorer=OSA.distance, workers=1) if len(one) else np.zeros(0)
+    alike = (1 - SLIP * distance / np.maximum(length[one], length[other]).clip(1)).clip(0)
+    n_words = np.array([text.count(" ") for text in texts])
+    both = np.array([alike, alike])
+    for at in np.flatnonzero((n_words[one] == n_words[other]) & (n_words[one] > 0)).tolist():
+        a, b = of[0][at], of[1][at]
+        both[:, at] = np.maximum(both[:, at], (abbreviates(b, a), abbreviates(a, b)))
+    n = len(pools)
+    near = np.bincount(one, both[0] * count[other], n) + np.bincount(other, both[1] * count[one], n)
+    return np.asarray(near)
+
+
+def _looks(stated: Statements, said: _Said) -> FloatArray:
+    """Of each text how many statements of its attribute have the same letters and digits, how many
+    texts its shape, and how often texts have its rarest three characters; shape [3, texts]."""
+    looks = np.zeros((3, len(said.code)))
+    firsts = starts_of([len(texts) for texts in stated.texts])
+    count = np.bincount(firsts[stated.attribute] + stated.value, minlength=firsts[-1])
+    for attribute in np.unique(said.attribute).tolist():
+        at = np.flatnonzero(said.attribute == attribute)
+        number, texts = said.value[at], stated.texts[attribute]
+        some = np.union1d(np.arange(0, len(texts), 1 + len(texts) // _MOST_TEXTS), number)
+        starts, content = _bytes(texts, some)
+        is_letter = (content >= 97) & (content <= 122) | (content >= 128)
+        is_digit = (content >= 48) & (content <= 57)
+        kind = np.where(is_digit, 48, np.where(is_letter, 97, content))
+        is_inner = np.append(False, is_letter[1:] & is_letter[:-1])
+        is_inner[starts[:-1]] = False
+        place = np.searchsorted(some, number)
+        looks[:, at] = (
+            _equal(starts, content, is_letter | is_digit, count[firsts[attribute] + some])[place],
+            _equal(starts, kind, ~is_inner, np.ones(len(some)))[place],
+            _of_rarest_trigram(starts, content)[place],
+        )
+    return looks
+
+
+def _bytes(texts: Sequence[str], some: IntArray) -> tuple[IntArray, NDArray[np.uint8]]:
+    """Where some texts begin, and the end, and their bytes in lower case."""
+    if isinstance(texts, Texts):
+        starts, content = texts.parts()
+        places, _ = spread(starts, some)
+        found, starts = np.frombuffer(content, np.uint8)[places], starts_of(np.diff(starts)[some])
+    else:
+        encoded = [texts[number].encode() for number in some.tolist()]
+        found = np.frombuffer(b"".join(encoded), np.uint8)
+        starts = starts_of(list(map(len, encoded)))
+    return starts, found + 32 * ((found >= 65) & (found <= 90)).astype(np.uint8)
+
+
+def _equal(
+    starts: IntArray, content: NDArray[np.uint8], kept: NDArray[np.bool_], weights: FloatArray
+) -> FloatArray:
+    """The weight of the texts that are equal to each in the bytes kept."""
+    begin = np.append(0, np.cumsum(kept))[starts]
+    place = np.arange(begin[-1]) - begin[:-1].repeat(np.diff(begin))
+    power = np.cumprod(np.full(int(place.max(initial=0)) + 1, _PRIME, np.uint64))
+    sums = np.append(np.uint64(0), np.cumsum(content[kept] * power[place], dtype=np.uint64))
+    _, number = np.unique(np.diff(sums[begin]), return_inverse=True)
+    return np.asarray(np.bincount(number, weights)[number])
+
+
+def _of_rarest_trigram(starts: IntArray, content: NDArray[np.uint8]) -> IntArray:
+    """How often all texts have the rarest three characters of each, whose ends are marked."""
+    length = np.diff(starts)
+    shift = 2 * np.arange(len(length)).repeat(length)
+    marked = np.zeros(len(content) + 2 * len(length), np.uint32)
+    marked[np.arange(len(content)) + 1 + shift] = content
+    code = marked[:-2] | marked[1:-1] << np.uint32(8) | marked[2:] << np.uint32(16)
+    code = code * np.uint32(2654435761) >> np.uint32(32 - _TRIGRAM_BITS)
+    code = code[np.arange(len(content)) + shift]
+    return np.asarray(np.minimum.reduceat(np.bincount(code)[code], starts[:-1]))
