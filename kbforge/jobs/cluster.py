@@ -56,6 +56,7 @@ from kbforge.fit.choices import PreparedRun, RunOptions, made_of, note_of_cut, r
 from kbforge.fit.confidence import ConfidenceMap
 from kbforge.fit.duplicates import duplicates_note
 from kbforge.fit.features import ClusteringReport
+from kbforge.fit.identity import second_pass
 from kbforge.fit.prepare import honoured, prepare
 from kbforge.kb.entities import (
     MOST_ALTERNATIVES,
@@ -115,13 +116,10 @@ def cluster(
         prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
         prepared = honoured(prepared if known is None else known.honoured(prepared), fragments)
         ready = time.perf_counter()
-        if on_step is not None and not prepared.spec.likelihood.probability:
-            on_step = _telling_scores(on_step)
-        rng = np.random.default_rng(choices.seed)
-        posterior = prepared.clusterer.cluster(fragments, prepared.spec, rng, on_step)
+        posterior, by_identity = _clustered(fragments, prepared, choices, on_step, known is None)
     reached = fragments[: posterior.n_fragments]  # of an interrupted run a prefix
     taken, too_large = _estimated(posterior, choices.estimate, prepared.spec.constraints, reached)
-    others = told, too_large, note_of_cut(posterior.merges_cut)
+    others = by_identity, told, too_large, note_of_cut(posterior.merges_cut)
     made = made_of(prepared, choices)
     return KnowledgeBase(
         reached,
@@ -139,6 +137,31 @@ def cluster(
         refers=choices.refers,
         dated=dated,
     )
+
+
+def _clustered(
+    fragments: Sequence[Fragment],
+    prepared: PreparedRun,
+    choices: RunOptions,
+    on_step: OnStep | None,
+    twice: bool,
+) -> tuple[Posterior, str]:
+    """The posterior, with identity as evidence if it may take two passes, and a sentence on it.
+
+    If the second pass is interrupted, the first grouping is what there is.
+    """
+    if on_step is not None and not prepared.spec.likelihood.probability:
+        on_step = _telling_scores(on_step)
+    rng, run = np.random.default_rng(choices.seed), prepared.clusterer.cluster
+    first, again = run(fragments, prepared.spec, rng, on_step), None
+    if twice and first.complete:
+        again = second_pass(fragments, firsts_of_entities(first), prepared, choices)
+    if again is None:
+        return first, ""
+    second = run(again.fragments, again.spec, rng, on_step)
+    if not second.complete:
+        return replace(first, ended=second.ended), ""
+    return second, again.note
 
 
 def _notes(

@@ -92,17 +92,22 @@ class Meanings(NamedTuple):
     second_probability: FloatArray
 
 
-def meanings_of(names: Mentions, stated: Mentions, n_keys: int) -> Meanings:
+def meanings_of(
+    names: Mentions, stated: Mentions, n_keys: int, owners: IntArray | None = None
+) -> Meanings:
     """What is meant by the names that entities state, by votes.
 
     Args:
         names: the names of fragments.
         stated: names that fragments state of other entities.
         n_keys: keys are below this number.
+        owners: the entity of each fragment, if fragments ask, each by its own text: then `stated`
+            has the number of the fragment for that of the entity. Shape [fragments].
 
     """
     code, query = np.unique(stated.entity * n_keys + stated.key, return_inverse=True)
     own, key = np.divmod(code, max(n_keys, 1))
+    own = own if owners is None else owners[own]
     n_units = 1 + int(max(names.unit.max(initial=0), stated.unit.max(initial=0)))
     of_unit, in_unit = np.flatnonzero(names.unit >= 0), np.flatnonzero(stated.unit >= 0)
     asked = np.unique(query[in_unit] * n_units + stated.unit[in_unit])
@@ -230,7 +235,7 @@ class Relations:
         if refers == _NONE:
             return None
         stated = statements_of(fragments) if stated is None else stated
-        names = _Names(stated, _units(fragments))
+        names = _Names(stated, units_of(fragments))
         attributes = names.referring(refers)
         if not attributes or not names.keys:
             return None
@@ -384,7 +389,7 @@ def referring(fragments: Sequence[Fragment], refers: str) -> tuple[str, ...]:
         return ()
     if declared := declared_in(refers):
         return declared
-    return _Names(statements_of(fragments), _units(fragments)).referring(refers)
+    return _Names(statements_of(fragments), units_of(fragments)).referring(refers)
 
 
 def stated_in(
@@ -433,7 +438,7 @@ def _has_letter(key: str) -> bool:
     return any(map(str.isalpha, key))
 
 
-def _units(fragments: Sequence[Fragment]) -> IntArray:
+def units_of(fragments: Sequence[Fragment]) -> IntArray:
     """The number of each fragment's text unit, -1 without one, shape [fragments]."""
     if isinstance(fragments, FragmentColumns):
         units = fragments.sources.numbers.astype(np.int64)
