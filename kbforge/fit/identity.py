@@ -47,7 +47,7 @@ from kbforge.numerics import at_numbers
 from kbforge.texts import normalised
 
 _LEAST_LINKED = 0.5  # of the values of referring attributes
-_LEAST_SURE = 0.5  # the probability of a link
+_LEAST_SURE = 0.9  # the probability of a link: its own text names the entity, or several others do
 
 
 class Renaming(NamedTuple):
