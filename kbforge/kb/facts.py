@@ -60,6 +60,7 @@ _STRENGTH, _MORE_STRENGTH = 30.0, 300.0  # of the priors of r, and of m, s and f
 _RIGHT, _REPEATED = 0.8, 0.1  # prior means
 _STATES, _STATES_WRONGLY = 0.5, 0.05
 _LEAST, _MOST = 0.005, 0.995
+_LEAST_RIGHT = 1 / 3  # an attribute with a smaller r, such as a number of rows, is of records
 _LEAST_OF_SOURCE = 30  # statements with which a source has a rate of its own
 _MOST_TEXTS = 50_000  # of an attribute that say how its values look
 _TRIGRAM_BITS = 18
@@ -152,7 +153,9 @@ class Facts:
         right = posterior_of(questions, prior, errors)[candidate]
         scale = 10**_DIGITS  # rounded down, so that sums stay below 1
         told = voters.named(errors) if rates is None else rates
-        return cls(told, code, np.floor(right * scale) / scale)
+        attribute = questions.attribute[candidate]
+        asked = questions.several[attribute] | (errors.right[attribute] >= _LEAST_RIGHT)
+        return cls(told, code[asked], (np.floor(right * scale) / scale)[asked])
 
     def annotate(self, entities: EntityColumns) -> dict[int, str]:
         """Says how probable values in question are: an `Annotator`."""
