@@ -180,7 +180,11 @@ def with_made(lines: Iterable[Lines], made: Provenance | None) -> Iterator[Lines
         yield count, some
 
 
-def described(fragments: Sequence[Fragment], corpus: Corpus | None = None) -> Entity:
+def described(
+    fragments: Sequence[Fragment],
+    corpus: Corpus | None = None,
+    annotators: Sequence[Annotator] = (),
+) -> Entity:
     """One entity of all these fragments, at least one; without a corpus, all words are equal.
 
     The best value of an attribute is the first one; the others follow by the number of fragments,
@@ -195,8 +199,8 @@ def described(fragments: Sequence[Fragment], corpus: Corpus | None = None) -> En
     whole = tuple(range(len(fragments)))
     alone = Subproblem(whole, (Particle(0.0, (whole,)),))
     corpus = Corpus(columns_of(statements_of(fragments))) if corpus is None else corpus
-    found = Assembler(fragments, [alone], 0, corpus).lines(lambda entities: "-")
-    (entity,) = entities_of(found)
+    assembler = Assembler(fragments, [alone], 0, corpus)
+    (entity,) = entities_of(assembler.lines(lambda entities: "-", annotators=annotators))
     return entity
 
 

@@ -12,11 +12,15 @@ from kbforge.jobs.update import add_fragments
 HOSTILE = "</bdi></td><script>alert(1)</script>"
 
 
-def _stated(id: str, name: str, register: str = "", seen: str = "", **more: str) -> Fragment:
+def _stated(
+    id: str, name: str, register: str = "", seen: str = "", source: str | None = None, **more: str
+) -> Fragment:
     """A fragment; two of one register are different entities."""
     own = {"name": name} | ({"register": register} if register else {}) | more
     metadata = {"seen": seen} if seen else None
-    return Fragment(id, {key: (value,) for key, value in own.items()}, metadata=metadata)
+    return Fragment(
+        id, {key: (value,) for key, value in own.items()}, source=source, metadata=metadata
+    )
 
 
 _FRAGMENTS = [
@@ -32,6 +36,10 @@ _FRAGMENTS = [
     _stated("eli 2", "Eli Foss", seen="2004-03", employer="Acme"),
     _stated("eli 3", "Eli Foss", seen="2010-05", employer="Norsk Hydro"),
     _stated("eli 4", "Eli Foss", seen="2012", employer="Norsk Hydro"),
+    _stated("flo 1", "Flo Gran", source="crm", town="Oslo"),
+    _stated("flo 2", "Flo Gran", source="crm", town="OSLO"),
+    _stated("flo 3", "Flo Gran", source=HOSTILE, town="Bergen"),
+    _stated("flo 4", "Flo Gran", source="till", town="Oslo"),
     *(_stated(f"p{k}", f"Person Number{k}", employer="Norsk Hydro") for k in range(30)),
 ]
 

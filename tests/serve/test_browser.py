@@ -169,12 +169,13 @@ def linked(tmp_path_factory) -> Iterator[str]:
 def linked_places(page: Page, address: str) -> dict[str, str]:
     """The address of each page of entities that name each other."""
     ids = {}
-    for fragment in ("ada", "eli 1", "hydro 1"):
+    for fragment in ("ada", "eli 1", "flo 1", "hydro 1"):
         asked = page.request.get(f"{address}/fragment.json", params={"id": fragment})
         ids[fragment] = asked.json()["entity"]["id"]
     return {
         "links": f"/entity/{ids['ada']}",
         "times": f"/entity/{ids['eli 1']}",
+        "contradictions": f"/entity/{ids['flo 1']}",
         "one time": f"/entity/{ids['eli 1']}?at=2009-12",
         "stated": f"/entity/{ids['hydro 1']}",
         "who states": f"/stated/{ids['hydro 1']}",

@@ -131,6 +131,24 @@ def test_hostile_values_are_shown_as_text(client: TestClient) -> None:
     assert "<script>alert" not in page
 
 
+def test_sources_that_contradict_each_other_are_listed(client: TestClient) -> None:
+    flo = home(client, "flo 1")
+    found = client.get(f"/entity/{flo}.json").json()
+    (oslo, spelling, bergen) = found["contradictions"]["town"]
+    assert [*found["contradictions"]] == ["town"]
+    assert (oslo["value"], oslo["taken"], oslo["sources"]) == ("Oslo", True, {"crm": 1, "till": 1})
+    assert (spelling["value"], spelling["taken"]) == ("OSLO", False)
+    assert (bergen["value"], bergen["taken"], bergen["sources"]) == ("Bergen", False, {HOSTILE: 1})
+    assert oslo["confidence"] == spelling["confidence"] > 0.5 > bergen["confidence"]
+    assert oslo["confidence"] + bergen["confidence"] <= 1
+    page = client.get(f"/entity/{flo}", headers=PAGE).text
+    assert '<bdi>Oslo</bdi> <b class="mark">taken</b>' in page
+    assert "<bdi>OSLO</bdi> <small>another spelling</small>" in page
+    assert "<script>alert" not in page
+    later = client.get(f"/entity/{home(client, 'eli 1')}.json").json()
+    assert later["contradictions"] == {}, "what no longer holds contradicts nothing"
+
+
 def test_values_in_question_say_who_states_them_and_which_is_taken(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
