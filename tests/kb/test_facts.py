@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kbforge.contracts import Entity, Fragment, Particle, Posterior, Subproblem
 from kbforge.files.columns import statements_of
+from kbforge.jobs.cluster import KnowledgeBase, Times
 from kbforge.kb.entities import entities_of, entity_lines, firsts_of_entities
 from kbforge.kb.facts import (
     AttributeRates,
@@ -196,7 +197,7 @@ def test_the_order_of_fragments_does_not_matter(rows: list[Row], random: object)
 def test_what_holds_of_any_file(rows: list[Row]) -> None:
     stated = {(a, text) for _, _, properties in rows for a, v in properties.items() for text in v}
     several = {
-        a for a in ("name", "street", "born") if any(len({*p.get(a, [])}) > 1 for _, _, p in rows)
+        a for a in ("name", "street", "born") if any(len(p.get(a, [])) > 1 for _, _, p in rows)
     }
     for entity in entities_from(rows):
         chosen = golden(entity, Policy("fused"), list)
@@ -269,6 +270,18 @@ def test_a_slip_of_a_frequent_value_is_wrong() -> None:
     values = entities_from(rows)[-1].properties["town"]
     sure = {value.value: value.confidence or 0.0 for value in values}
     assert sure["Sheffield"] > 0.9 > 0.05 > sure["Shefield"]
+
+
+def test_a_knowledge_base_says_it_and_golden_records_take_it() -> None:
+    towns = [*["Sheffield"] * 40, "Leeds", "Leedds", "Sheffield", "Sheffieldd"]
+    fragments = [Fragment(f"f{k}", {"town": (town,)}) for k, town in enumerate(towns)]
+    groups = [*((k, k + 1) for k in range(0, 40, 2)), tuple(range(40, 44))]
+    blocks = tuple(Subproblem(group, (Particle(0.0, (group,)),)) for group in groups)
+    kb = KnowledgeBase(fragments, Posterior(blocks, 0.0, 44, 0), Times(), 1.0, None, ())
+    values = {v.value: v.confidence or 0.0 for v in kb.entities[-1].properties["town"]}
+    assert 1 >= sum(values.values()) > values["Sheffield"] > 0.5
+    assert kb.wide().to_pylist()[-1]["town"] == max(values, key=values.__getitem__) == "Sheffield"
+    assert kb.entities[0].properties["town"][0].confidence is None
 
 
 def test_rates_are_kept_and_applied() -> None:
