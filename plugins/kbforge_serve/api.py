@@ -147,12 +147,15 @@ def _entities(routes: APIRouter, service: Service) -> None:
         first: Annotated[
             int, Query(ge=0, le=LARGEST, description="Place of the first fragment to give.")
         ] = 0,
+        at: Annotated[
+            str, Query(max_length=40, description="A time; `holds` says which values held then.")
+        ] = "",
     ) -> Response:
         """Get an entity with its values, fragments, alternatives and history.
 
         For a former entity, get those that have its fragments now.
         """
-        return json_of(facts.entity(readers, id, first))
+        return json_of(facts.entity(readers, id, first, at))
 
     @routes.get(
         "/entities/{id}/stated",

@@ -269,6 +269,7 @@ def test_a_timeline_says_when_values_held(client: TestClient) -> None:
 def test_an_entity_is_shown_as_it_was(client: TestClient, at: str, employer: str) -> None:
     eli = home(client, "eli 1")
     found = client.get(f"/entity/{eli}.json?at={at}").json()
+    assert client.get(f"/api/entities/{eli}", params={"at": at}).json() == found
     values = found["properties"]["employer"]
     assert [v["value"] for v in values if v["holds"]] == ([employer] if employer else [])
     page = client.get(f"/entity/{eli}?at={at}", headers=PAGE).text
