@@ -7,7 +7,7 @@ at every request, except that erased fragments are left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from heapq import merge
 from itertools import islice
@@ -121,20 +121,25 @@ def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -
     # a fragment that moved has left one of these entities for another of them
     held = {id: entity for entity, ids in was.items() for id in ids}
     holds = {id: entity for entity, ids in became.items() for id in ids}
+    changed = {
+        entity
+        for entity, ids in was.items()
+        if entity in lost or {*ids} != {*became[entity]} or not new.isdisjoint(ids)
+    }
     told = (
         _change(entity, ids, became[entity], held, holds)
         for entity, ids in was.items()
-        if entity in lost or {*ids} != {*became[entity]} or not new.isdisjoint(ids)
-        if entity > beyond
+        if entity in changed and entity > beyond
     )
     while some := list(islice(told, _AT_ONCE)):
         with store.database.snapshot():
-            yield from _relinked(store, some, was, held, first)
+            yield from _relinked(store, some, changed, was, held, first)
 
 
 def _relinked(
     store: Store,
     told: Sequence[Change],
+    changed: Collection[str],
     was: Mapping[str, Sequence[str]],
     held: Mapping[str, str],
     first: int,
@@ -156,7 +161,7 @@ def _relinked(
 
     numbers = store.pages.numbers(list({id for one in told for id in (*one.before, *one.after)}))
     fragments = list(store.pages.fragments(list(numbers.values())).values())
-    found = links.rewired(fragments, was.keys(), before)
+    found = links.rewired(fragments, changed, before)
     others = {fragment.id: ids for fragment, ids in zip(fragments, found, strict=True)}
     for one in told:
         ids = set().union(*(others.get(id, ()) for id in (*one.before, *one.after)))
