@@ -88,6 +88,15 @@ def sizes_of_sources(fragments: Sequence[Fragment], most: int) -> Mapping[str | 
     return sizes if len(sizes) <= most else {}
 
 
+def sources_of(fragments: Sequence[Fragment]) -> tuple[IntArray, Sequence[str]]:
+    """The number of each fragment's source, -1 without one, and the sources."""
+    if isinstance(fragments, FragmentColumns):
+        return fragments.sources.numbers.astype(np.int64), fragments.sources.texts
+    known: dict[str | None, int] = {None: -1}
+    numbers = [known.setdefault(x.source, len(known) - 1) for x in fragments]
+    return np.array(numbers, np.int64), [source for source in known if source is not None]
+
+
 class Taken(Sequence[Fragment]):
     """Some fragments in an order; those of a file are made when somebody asks for them.
 

@@ -60,7 +60,7 @@ from kbforge.kb.read import entity_from_json
 from kbforge.kb.spelling import Words, best_of
 from kbforge.kernel.binding import as_address, kernel_library, lent, structure, workers
 from kbforge.kernel.interface import structures
-from kbforge.numerics import end_to_end, members_of, starts_of
+from kbforge.numerics import end_to_end, members_of, spread, starts_of
 
 MOST_ALTERNATIVES = 3
 
@@ -385,6 +385,14 @@ class EntityColumns:
         """The smallest fragment of each."""
         firsts: NDArray[np.int32] = self.members[self.member_start[:-1]]
         return firsts
+
+    def told(self, cells: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """The numbers of the values of some cells, and of each the first fragment of its entity and
+        its attribute; shape [values]."""
+        values, cell = spread(self.value_start, cells)
+        of_entity = np.searchsorted(self.cell_start, cells, side="right") - 1
+        firsts = self.firsts[of_entity].astype(np.int64)
+        return values, firsts[cell], self.attribute[cells][cell]
 
     def lines(
         self,

@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.contracts.entity import Probability
-from kbforge.files.columns import FragmentColumns, Statements, Texts, statements_of
+from kbforge.files.columns import Statements, Texts, sources_of, statements_of
 from kbforge.kb.entities import Corpus, EntityColumns
 from kbforge.kb.spelling import CHARACTERS, MOST, SLIP, Words, abbreviates, values_of
 from kbforge.numerics import at_numbers, spread, starts_of
@@ -160,10 +160,7 @@ class Facts:
     def annotate(self, entities: EntityColumns) -> dict[int, str]:
         """Says how probable values in question are: an `Annotator`."""
         cells = np.flatnonzero(np.diff(entities.value_start) > 1)
-        values, cell = spread(entities.value_start, cells)
-        of_entity = np.searchsorted(entities.cell_start, cells, side="right") - 1
-        owner = entities.firsts[of_entity].astype(np.int64)[cell]
-        attribute = entities.attribute[cells][cell]
+        values, owner, attribute = entities.told(cells)
         code = _codes(entities.stated, owner, attribute, entities.value[values])
         found = at_numbers(self._code, self._confidence, code, -1.0)
         known = found >= 0
@@ -300,8 +297,7 @@ class Voters:
         rates: Rates | None,
     ) -> None:
         self.attributes, self.rates = stated.attributes, rates
-        self._source, self._names = _sources(fragments)
-        self._own = np.zeros(0, np.int64)  # attribute and source
+        self._source, self._names = sources_of(fragments)
         known = [(rates or {}).get(name) for name in self.attributes]
         of_several = [
             name in several if r is None else r.several
@@ -311,7 +307,7 @@ class Voters:
         numbers = {name: number for number, name in enumerate(self._names)}
         of = [(a, numbers.get(x)) for a, r in enumerate(known) if r for x in r.sources]
         own = sorted(a * len(self._names) + number for a, number in of if number is not None)
-        self._own = np.array(own, np.int64)
+        self._own = np.array(own, np.int64)  # attribute and source
 
     def number(self, attribute: IntArray, fragment: IntArray) -> IntArray:
         """The voter of each statement of an attribute by a fragment."""
@@ -360,17 +356,6 @@ class Voters:
         """The attribute and the name of each source."""
         pairs = zip(*np.divmod(self._own, max(len(self._names), 1)), strict=True)
         return [(int(attribute), self._names[int(source)]) for attribute, source in pairs]
-
-
-def _sources(fragments: Sequence[Fragment]) -> tuple[IntArray, Sequence[str]]:
-    """The number of each fragment's source, -1 without one, and the names of sources."""
-    if isinstance(fragments, FragmentColumns):
-        return fragments.sources.numbers.astype(np.int64), fragments.sources.texts
-    known: dict[str, int] = {}
-    numbers = [
-        -1 if x.source is None else known.setdefault(x.source, len(known)) for x in fragments
-    ]
-    return np.array(numbers, np.int64), [*known]
 
 
 def questions_of(

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray
 from kbforge.errors import UsageError, did_you_mean, option, quoted
-from kbforge.files.columns import FragmentColumns, Statements, statements_of
+from kbforge.files.columns import Statements, sources_of, statements_of
 from kbforge.kb.entities import UNNAMING, Annotator, EntityColumns, naming_ranks
 from kbforge.numerics import at_numbers, spread, starts_of
 from kbforge.texts import normalised
@@ -121,7 +121,8 @@ def meanings_of(
     total = none + np.bincount(shares.asked, shares.votes, len(code))
     shares = shares._replace(votes=_PRIOR * shares.votes / total[shares.asked])
     own_texts = together.counts(asking, key[asking] * n_units + unit).without(own)
-    return _decided(code, _PRIOR * none / total, shares.and_others(own_texts))
+    both = Counts(*map(np.concatenate, zip(shares, own_texts, strict=True)))
+    return _decided(code, _PRIOR * none / total, both)
 
 
 class Counts(NamedTuple):
@@ -135,14 +136,6 @@ class Counts(NamedTuple):
         """Those of other entities than the one that asks."""
         others = np.flatnonzero(self.entity != entities[self.asked])
         return Counts(self.asked[others], self.entity[others], self.votes[others])
-
-    def and_others(self, more: Counts) -> Counts:
-        """These and more."""
-        return Counts(
-            np.concatenate((self.asked, more.asked)),
-            np.concatenate((self.entity, more.entity)),
-            np.concatenate((self.votes, more.votes)),
-        )
 
 
 class _Candidates:
@@ -264,33 +257,23 @@ class Relations:
             stated = entities.stated
             refer = [a for a, name in enumerate(stated.attributes) if name in self.attributes]
             cells = np.flatnonzero(np.isin(entities.attribute, refer))
-            values, cell = spread(entities.value_start, cells)
-            of_entity = np.searchsorted(entities.cell_start, cells, side="right") - 1
-            owner = entities.firsts[of_entity].astype(np.int64)[cell]
+            values, owner, attribute = entities.told(cells)
             owner = owner if numbers is None else numbers[owner]
-            attribute = entities.attribute[cells][cell].tolist()
-            keys = [
-                self.keys.get(normalised(stated.texts[a][v]), -1)
-                for a, v in zip(attribute, entities.value[values].tolist(), strict=True)
-            ]
-            return self._members(values, owner, np.array(keys, np.int64), ids)
+            places = zip(attribute.tolist(), entities.value[values].tolist(), strict=True)
+            keys = [self.keys.get(normalised(stated.texts[a][v]), -1) for a, v in places]
+            key, told = np.array(keys, np.int64), self.meanings
+            code = np.where(key < 0, -1, owner * len(self.keys) + key)
+            row = at_numbers(told.code, np.arange(len(told.code)), code, -1)
+            out: dict[int, str] = {}
+            for value, at in zip(values[row >= 0].tolist(), row[row >= 0].tolist(), strict=True):
+                first = _json(ids[int(told.best[at])], told.probability[at])
+                out[value] = f",{first}"
+                if told.second[at] >= 0:
+                    second = _json(ids[int(told.second[at])], told.second_probability[at])
+                    out[value] += f',"runner_up":{{{second}}}'
+            return out
 
         return meant
-
-    def _members(
-        self, values: IntArray, owner: IntArray, key: IntArray, ids: Mapping[int, str]
-    ) -> dict[int, str]:
-        told = self.meanings
-        code = owner * len(self.keys) + key
-        row = at_numbers(told.code, np.arange(len(told.code)), np.where(key < 0, -1, code), -1)
-        out: dict[int, str] = {}
-        for value, at in zip(values[row >= 0].tolist(), row[row >= 0].tolist(), strict=True):
-            first = _json(ids[int(told.best[at])], told.probability[at])
-            out[value] = f",{first}"
-            if told.second[at] >= 0:
-                second = _json(ids[int(told.second[at])], told.second_probability[at])
-                out[value] += f',"runner_up":{{{second}}}'
-        return out
 
 
 def _json(id: str, probability: float) -> str:
@@ -355,7 +338,8 @@ class _Names:
             return False
         places = np.flatnonzero(self._stated.attribute == attribute)
         places = places[:: 1 + len(places) // _SAMPLE]
-        fragments, unit = self._fragments(places), self.units[self._fragments(places)]
+        fragments = _stating(self._stated, places)
+        unit = self.units[fragments]
         value = self._stated.value[places]
         different, at = np.unique(value, return_inverse=True)
         texts = [normalised(self._stated.texts[attribute][v]) for v in different.tolist()]
@@ -377,9 +361,6 @@ class _Names:
     def _by_unit(self) -> IntArray:
         """The names in text units, ascending."""
         return np.sort(self.units[self.fragment] * len(self.keys) + self.key)
-
-    def _fragments(self, places: IntArray) -> IntArray:
-        return _stating(self._stated, places)
 
 
 def referring(fragments: Sequence[Fragment], refers: str) -> tuple[str, ...]:
@@ -440,13 +421,6 @@ def _has_letter(key: str) -> bool:
 
 def units_of(fragments: Sequence[Fragment]) -> IntArray:
     """The number of each fragment's text unit, -1 without one, shape [fragments]."""
-    if isinstance(fragments, FragmentColumns):
-        units = fragments.sources.numbers.astype(np.int64)
-    else:
-        known: dict[str, int] = {}
-        units = np.array(
-            [-1 if x.source is None else known.setdefault(x.source, len(known)) for x in fragments],
-            np.int64,
-        )
+    units, _ = sources_of(fragments)
     sizes = np.append(np.bincount(units[units >= 0]), 0)
     return np.where(sizes[units] > LARGEST_UNIT, -1, units)
