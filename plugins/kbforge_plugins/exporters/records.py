@@ -10,8 +10,8 @@
 
 KBLaM identifies an entity by its name and a fact by its key. So several values of an attribute
 become one description, and only the name distinguishes entities. An entity without properties has
-no facts. Values that name an entity are told by its name; from the first of them on, facts wait in
-a temporary file for names that come later.
+no facts. Values that name an entity are told by its name; facts wait in a temporary file for names
+that come later.
 
 *parquet*: one row per entity with nested columns, for data frames and databases.
 
@@ -72,16 +72,11 @@ class KBLaMExporter(Exporter):
     def _facts(self, view: View) -> Iterator[tuple[str, str, list[str]]]:
         """Names of entities, attributes, and texts of their values."""
         with edge_table() as table, tempfile.TemporaryFile() as waiting:
-            waits = False
             for entity in table.through(view.entities()):
                 for attribute, values in entity.properties.items():
-                    waits = waits or any(value.meanings for value in values)
                     told = [(value.value, value.entity) for value in values]
-                    if waits:
-                        fact = (entity.name, attribute, told)
-                        waiting.write(orjson.dumps(fact, option=orjson.OPT_APPEND_NEWLINE))
-                    else:
-                        yield entity.name, attribute, [text for text, _ in told]
+                    fact = (entity.name, attribute, told)
+                    waiting.write(orjson.dumps(fact, option=orjson.OPT_APPEND_NEWLINE))
             waiting.seek(0)
             for line in waiting:
                 name, attribute, told = orjson.loads(line)

@@ -170,10 +170,10 @@ class TableExporter(Exporter):
         rows, self.n_rows = plain.rows(view), 0
         names, batch = next(rows), list(islice(rows, _BATCH))
         numbers = {int: pa.int64(), float: pa.float64()}
-        kinds = [numbers.get(type(cell), pa.string()) for cell in (batch or [names])[0]]
-        # the only number that may be missing in the first row and not in a later one
         kinds = [
-            numbers[float] if n == "reported" else k for n, k in zip(names, kinds, strict=True)
+            # the only number that may be missing in the first row and not in a later one
+            numbers[float] if name == "reported" else numbers.get(type(cell), pa.string())
+            for name, cell in zip(names, (batch or [names])[0], strict=True)
         ]
         schema = pa.schema(zip(map(str, names), kinds, strict=True))
         with open_output(target) as out, pq.ParquetWriter(pa.PythonFile(out), schema) as writer:
@@ -195,24 +195,31 @@ class TableExporter(Exporter):
 
 
 @dataclass
-class CsvExporter(TableExporter):
-    """One row per value, for joins and for spreadsheets.
+class JoiningExporter(Exporter):
+    """An exporter of cells with several fragments or values.
 
     Args:
-        separator: one character between the fragment ids of a cell; within an id a backslash
-            escapes it and itself.
+        separator: one character between those of a cell; within one a backslash escapes it and
+            itself.
 
     Raises:
         UsageError: a separator that is not one character, or that is the backslash.
 
     """
 
-    endings: ClassVar = (".csv",)
-
     separator: str = "|"
 
     def __post_init__(self) -> None:
-        _require_separator(self.separator, "csv")
+        if len(self.separator) != 1 or self.separator == "\\":
+            name = type(self).__name__.removesuffix("Exporter").lower()
+            raise UsageError(f"exporter {name}: separator must be one character, not a backslash")
+
+
+@dataclass
+class CsvExporter(JoiningExporter, TableExporter):
+    """One row per value, for joins and for spreadsheets."""
+
+    endings: ClassVar = (".csv",)
 
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         yield VALUE_COLUMNS
@@ -316,22 +323,8 @@ class PairsExporter(TableExporter):
 
 
 @dataclass
-class RelationsExporter(TableExporter):
-    """One row per relation between two entities.
-
-    Args:
-        separator: one character between several fragments or values; within one a backslash escapes
-            it and itself.
-
-    Raises:
-        UsageError: a separator that is not one character, or that is the backslash.
-
-    """
-
-    separator: str = "|"
-
-    def __post_init__(self) -> None:
-        _require_separator(self.separator, "relations")
+class RelationsExporter(JoiningExporter, TableExporter):
+    """One row per relation between two entities."""
 
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         yield RELATION_COLUMNS
@@ -347,22 +340,8 @@ class RelationsExporter(TableExporter):
 
 
 @dataclass
-class ContradictionsExporter(TableExporter):
-    """One row per value in question, with its probability and who states it.
-
-    Args:
-        separator: one character between several fragments or sources; within one a backslash
-            escapes it and itself.
-
-    Raises:
-        UsageError: a separator that is not one character, or that is the backslash.
-
-    """
-
-    separator: str = "|"
-
-    def __post_init__(self) -> None:
-        _require_separator(self.separator, "contradictions")
+class ContradictionsExporter(JoiningExporter, TableExporter):
+    """One row per value in question, with its probability and who states it."""
 
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         yield CONTRADICTION_COLUMNS
@@ -383,22 +362,8 @@ class ContradictionsExporter(TableExporter):
 
 
 @dataclass
-class WideExporter(TableExporter):
-    """One row per entity, one column per attribute.
-
-    Args:
-        separator: one character between several values; within a value a backslash escapes it and
-            itself.
-
-    Raises:
-        UsageError: a separator that is not one character, or that is the backslash.
-
-    """
-
-    separator: str = "|"
-
-    def __post_init__(self) -> None:
-        _require_separator(self.separator, "wide")
+class WideExporter(JoiningExporter, TableExporter):
+    """One row per entity, one column per attribute."""
 
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         with tempfile.TemporaryFile() as waiting:
@@ -480,11 +445,6 @@ def _check_width(columns: int) -> None:
         )
 
 
-def _require_separator(separator: str, exporter: str) -> None:
-    if len(separator) != 1 or separator == "\\":
-        raise UsageError(f"exporter {exporter}: separator must be one character, not a backslash")
-
-
 def joined(texts: Iterable[str], separator: str) -> str:
     """Several texts in one cell; within one, a backslash escapes the separator and itself."""
     return separator.join(
@@ -507,26 +467,17 @@ _MODIFIED = re.compile(rb"(<dcterms:modified[^>]*>)[^<]*")
 
 
 @dataclass
-class XlsxExporter(Exporter):
+class XlsxExporter(JoiningExporter):
     """A spreadsheet: one row per entity, and a second sheet with the fragments.
 
-    Args:
-        separator: one character between several values; within a value a backslash escapes it and
-            itself.
-
-    Raises:
-        UsageError: a separator that is not one character, or that is the backslash.
-        KBForgeError: openpyxl is not installed.
-
+    Raises a KBForgeError if openpyxl is not installed.
     """
 
     endings: ClassVar = (".xlsx",)
 
-    separator: str = "|"
-
     def __post_init__(self) -> None:
         require_openpyxl()
-        _require_separator(self.separator, "xlsx")
+        super().__post_init__()
 
     def export(self, view: View, target: str) -> None:
         from openpyxl import Workbook
