@@ -60,9 +60,9 @@ def _broken(value: Any, kind: Any, where: str, field: str, expected: str = "") -
     origin, inner = typing.get_origin(kind) or kind, field + "." if field else ""
     parts: list[tuple[Any, Any, str]] = []
     if isinstance(origin, type) and issubclass(origin, msgspec.Struct):
-        known = {one.name: one for one in msgspec.structs.fields(origin)}
+        known = {one.encode_name: one for one in msgspec.structs.fields(origin)}
         keys = value.keys() if isinstance(value, dict) else set()
-        missing = [one.name for one in known.values() if one.required and one.name not in keys]
+        missing = [name for name, one in known.items() if one.required and name not in keys]
         unknown = sorted(keys - known.keys())
         expected = expected or f"an object of {', '.join(known)}"
         if (missing or unknown) and (field or not keys):

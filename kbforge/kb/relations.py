@@ -121,7 +121,8 @@ def meanings_of(
     total = none + np.bincount(shares.asked, shares.votes, len(code))
     shares = shares._replace(votes=_PRIOR * shares.votes / total[shares.asked])
     own_texts = together.counts(asking, key[asking] * n_units + unit).without(own)
-    both = Counts(*map(np.concatenate, zip(shares, own_texts, strict=True)))
+    asked, entity = map(np.concatenate, zip(shares[:2], own_texts[:2], strict=True))
+    both = Counts(asked, entity, np.concatenate((shares.votes, own_texts.votes)))
     return _decided(code, _PRIOR * none / total, both)
 
 

@@ -91,7 +91,7 @@ def graph_command(
     choices = options.choices_of(context)
     with console.working("reading the graph"):
         found = job.Graph(graph, source)
-    console.notes(found.taken)
+    console.notes(found.shape.taken)
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):
         taken = add_fragments(into, found.fragments, choices, "replace", graph, on_step, on_stage)
     console.notes(taken.notes)

@@ -6,11 +6,11 @@ merge can be undone: decisions part a key from its entity, and the input is writ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
-from kbforge.contracts import Decision, Fragment, OnBad
+from kbforge.contracts import Decision, Fragment
 from kbforge.errors import NotFoundError, quoted
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_folder
@@ -20,20 +20,7 @@ from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge_graphs.resolve.plan import Grouping, Plan
 from kbforge_graphs.resolve.shapes import Shape, shape_of
-from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Record
-
-
-class _Stated(GraphSource):
-    """Records that were read before."""
-
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
-
-    def records(self, path: str, on_bad: OnBad) -> Iterator[Record]:
-        return iter(self._shape.stated)
-
-    def name_of(self, key: str) -> str:
-        return self._shape.name_of(key)
+from kbforge_graphs.sources.graphs import GraphEntity
 
 
 class Graph:
@@ -47,9 +34,7 @@ class Graph:
 
     def __init__(self, path: str, source: str | None = None) -> None:
         self.path, self.shape = path, shape_of(path, source)
-        reader = _Stated(self.shape)
-        self.fragments: list[Fragment] = list(reader.read([path], stop))
-        self.taken: Sequence[str] = reader.taken
+        self.fragments: list[Fragment] = list(self.shape.read([path], stop))
         self.keys = {x.id: str((x.metadata or {})["entity"]) for x in self.fragments}
         self.recorded = {x.key: x for x in self.shape.stated if isinstance(x, GraphEntity)}
 

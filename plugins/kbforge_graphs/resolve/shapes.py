@@ -18,9 +18,9 @@ import base64
 import hashlib
 import shutil
 import uuid
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -30,6 +30,7 @@ from xml.etree import ElementTree
 import orjson
 
 from kbforge import registry
+from kbforge.contracts import OnBad
 from kbforge.errors import BadRecord, KBForgeError, UsageError, listed, option, quoted
 from kbforge.files.cells import csv_writer, safe
 from kbforge.files.fragments import parse_json, stop
@@ -37,7 +38,7 @@ from kbforge.files.io import read_small
 from kbforge_graphs.resolve.plan import Plan
 from kbforge_graphs.resolve.rewrite import Layout, Record, Rewriter
 from kbforge_graphs.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS
-from kbforge_graphs.sources.graphs import GraphEntity, Relation
+from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Relation
 from kbforge_graphs.sources.graphs import Record as Stated
 from kbforge_graphs.sources.lightrag import GRAPH, SEPARATOR
 from kbforge_graphs.sources.property_graph import (
@@ -47,13 +48,14 @@ from kbforge_graphs.sources.property_graph import (
     of_document,
 )
 from kbforge_plugins.sources.parquet import rows_of
+from kbforge_plugins.sources.values import json_values
 
 _MOST_BYTES = 1 << 30  # of a JSON file
 _STALE = "what a model wrote about communities describes the graph before; let its tool write again"
 
 
-class Shape(ABC):
-    """A graph in the files of a tool.
+class Shape(GraphSource):
+    """A graph in the files of a tool, and a source of what the tool's own source read there.
 
     Args:
         path: its folder or file.
@@ -72,17 +74,20 @@ class Shape(ABC):
         self.folder = path if path.is_dir() else path.parent
         self.files = sorted(path.iterdir()) if path.is_dir() else [path]
         self.notes: list[str] = []
-        self.stated: list[Stated] = self.records(path)
+        self.stated: list[Stated] = self.told(path)
         self.nodes: list[Record] = []
         self.edges: list[Record] = []
-        self.read(path)
+        self.open(path)
 
-    def records(self, path: Path) -> list[Stated]:
+    def told(self, path: Path) -> list[Stated]:
         """What the source of the shape reads."""
         return list(registry.create("sources", self.name).records(str(path), stop))
 
+    def records(self, path: str, on_bad: OnBad) -> Iterator[Stated]:
+        return iter(self.stated)
+
     @abstractmethod
-    def read(self, path: Path) -> None:
+    def open(self, path: Path) -> None:
         """Read the records of nodes and relations."""
 
     @abstractmethod
@@ -92,10 +97,6 @@ class Shape(ABC):
     def new_key(self, key: str, number: int) -> str:
         """A key for another node of a name: `VICTORIA (2)`."""
         return f'{key[:-1]} ({number})"' if key.endswith('"') else f"{key} ({number})"
-
-    def name_of(self, key: str) -> str:
-        """The name of the entity of a key."""
-        return key
 
     def write_all(self, out: Path, plan: Plan) -> Rewriter:
         """Write the resolved graph into a folder."""
@@ -138,7 +139,7 @@ class GraphRag(Shape):
     )
     edge = node._replace(key="", ends=("source", "target"), weight="weight", counts={})
 
-    def read(self, path: Path) -> None:
+    def open(self, path: Path) -> None:
         self.nodes, self.edges = self._rows(ENTITIES), self._rows(RELATIONSHIPS)
 
     def _rows(self, name: str) -> list[Record]:
@@ -231,7 +232,7 @@ class LightRag(Shape):
     edge = Layout(ends=("source", "target"), units="source_id", weight="weight", texts=_texts)
     _chunks = Layout(units="chunk_ids", texts=_texts, counts={"count": "chunk_ids"})
 
-    def read(self, path: Path) -> None:
+    def open(self, path: Path) -> None:
         self._file = path / GRAPH if path.is_dir() else path
         # the source has read it: it is GraphML without a document type
         self._tree = ElementTree.parse(self._file)
@@ -385,8 +386,11 @@ class CogneeFolder(_Named):
         is_directed=True,
     )
 
-    def read(self, path: Path) -> None:
-        self.nodes, self.edges = (_lines(path / name) for name in (COGX_ENTITIES, COGX_FACTS))
+    def open(self, path: Path) -> None:
+        self.nodes, self.edges = (
+            [found.value for found in json_values(str(path / name), stop)]
+            for name in (COGX_ENTITIES, COGX_FACTS)
+        )
 
     def write(self, out: Path, rewriter: Rewriter) -> None:
         self.resolve(rewriter)
@@ -413,7 +417,7 @@ class Document(_Named):
         "cognee-export": ("source", "target"),
     }
 
-    def records(self, path: Path) -> list[Stated]:
+    def told(self, path: Path) -> list[Stated]:
         file = next(one for one in self.files if one.suffix == ".json")
         self._file, self._value = file, _json(file)
         self._flavor = flavor_of(self._value, str(file))
@@ -425,7 +429,7 @@ class Document(_Named):
         unit = f"{file.name.partition('.')[0] or 'graph'}-1"
         return list(of_document(self._flavor, self._value, str(file), unit))
 
-    def read(self, path: Path) -> None:
+    def open(self, path: Path) -> None:
         self.nodes, self.edges = self._value["nodes"], self._value.get("edges") or []
         if self._flavor == "graphiti":
             texts = {"summary": "\n", "labels": "", "episodes": ""}
@@ -466,7 +470,7 @@ class Triples(Shape):
         is_directed=True,
     )
 
-    def read(self, path: Path) -> None:
+    def open(self, path: Path) -> None:
         relations = [record for record in self.stated if isinstance(record, Relation)]
         cells = ((x.head, x.type, x.tail, x.weight, "|".join(x.units)) for x in relations)
         self.edges = [dict(zip(_TRIPLE, row, strict=True)) for row in cells]
@@ -487,12 +491,6 @@ def _json(file: Path) -> Any:
     if not isinstance(value, dict):
         raise BadRecord(str(file), "a JSON object", type(value).__name__)
     return value
-
-
-def _lines(file: Path) -> list[Record]:
-    content = read_small(str(file), "a file of Cognee", _MOST_BYTES)
-    lines = enumerate(content.splitlines(), 1)
-    return [parse_json(line, f"{file}:{number}") for number, line in lines if line.strip()]
 
 
 def shape_of(path: str, source: str | None) -> Shape:

@@ -29,7 +29,6 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path, PurePath
 from types import GenericAlias
 from typing import Any, Literal, TypeAlias, get_origin
@@ -171,83 +170,76 @@ def _by_id(shape: Any) -> Any:
 
 
 _ID, _TEXT, _PROPERTIES = str | int, str | None, dict[str, Any] | None
-_LANG_NODE = _shape({"id": _ID}, type=_TEXT, properties=_PROPERTIES)
-_LANG_RELATION = _shape(
-    {"source": _LANG_NODE, "target": _LANG_NODE}, type=_TEXT, properties=_PROPERTIES
-)
+_TYPED = {"type": _TEXT, "properties": _PROPERTIES}
+_LANG_NODE = _shape({"id": _ID}, **_TYPED)
 _LANG_SOURCE = _shape({}, page_content=_TEXT, metadata=_PROPERTIES, id=_ID | None)
-_LANG_GRAPH = _shape(
-    {},
-    nodes=_many(_LANG_NODE),
-    relationships=_many(_LANG_RELATION),
-    source=_LANG_SOURCE | None,
-)
-_NEO_NODE = _shape({"id": _ID}, label=_TEXT, properties=_PROPERTIES)
-_NEO_RELATION = _shape(
-    {"start_node_id": _ID, "end_node_id": _ID}, type=_TEXT, properties=_PROPERTIES
-)
-_NEO_GRAPH = _shape({"nodes": _many(_NEO_NODE)}, relationships=_many(_NEO_RELATION))
 _COGNEE_NODE = _shape({"id": _ID}, name=_TEXT, type=_TEXT, description=_TEXT)
-_COGNEE_EDGE = _shape({"source_node_id": _ID, "target_node_id": _ID}, relationship_name=_TEXT)
-_COGNEE_GRAPH = _shape({"nodes": _many(_COGNEE_NODE)}, edges=_many(_COGNEE_EDGE))
-_EXPORT_EDGE = _shape({"source": _ID, "target": _ID}, relationship_name=_TEXT)
-_EXPORT_GRAPH = _shape({"nodes": _many(_COGNEE_NODE)}, edges=_many(_EXPORT_EDGE))
 _GRAPHITI_NODE = _shape(
     {"id": str},
-    called={"id": "uuid", "description": "summary", "properties": "attributes"},
+    called={"id": "uuid", "type": "labels", "description": "summary", "properties": "attributes"},
     name=_TEXT,
-    labels=list[str] | None,
+    type=list[str] | None,
     description=_TEXT,
     properties=_PROPERTIES,
 )
-_GRAPHITI_EDGE = _shape(
-    {"source_node_uuid": str, "target_node_uuid": str},
-    name=_TEXT,
-    episodes=list[str] | None,
-    valid_at=_TEXT,
-    created_at=_TEXT,
-    invalid_at=_TEXT,
-    expired_at=_TEXT,
-)
-_GRAPHITI_GRAPH = _shape({"nodes": _many(_GRAPHITI_NODE)}, edges=_many(_GRAPHITI_EDGE))
 _LLAMA_NODE = _shape({}, label=_TEXT, name=_TEXT, properties=_PROPERTIES)
-_LLAMA_RELATION = _shape({"source_id": str, "target_id": str}, label=_TEXT, properties=_PROPERTIES)
-_LLAMA_STORE = _shape({"nodes": _by_id(_LLAMA_NODE)}, relations=_by_id(_LLAMA_RELATION))
 
-# the document of a flavor; the keys of its relations, a node's kind, a relation's ends and its type
-_FORMATS: Mapping[Flavor, tuple[Any, str, str, tuple[str, str], str]] = {
-    "langchain": (_LANG_GRAPH, "relationships", "type", ("source.id", "target.id"), "type"),
-    "neo4j-graphrag": (
-        *(_NEO_GRAPH, "relationships", "label"),
-        *(("start_node_id", "end_node_id"), "type"),
+
+def _link(head: str, tail: str, kind: str, end: Any = _ID, **optional: Any) -> Any:
+    """A relation, whose ends and type have these keys."""
+    called = {"head": head, "tail": tail, "type": kind}
+    return _shape({"head": end, "tail": end}, called, **{"type": _TEXT, **optional})
+
+
+def _graph(node: Any, link: Any, called: str = "edges") -> Any:
+    return _shape({"nodes": _many(node)}, {"links": called}, links=_many(link))
+
+
+_DOCUMENTS: Mapping[Flavor, Any] = {
+    "langchain": _shape(
+        {},
+        {"links": "relationships"},
+        nodes=_many(_LANG_NODE),
+        links=_many(_link("source", "target", "type", _LANG_NODE, **_TYPED)),
+        source=_LANG_SOURCE | None,
     ),
-    "cognee": (
-        *(_COGNEE_GRAPH, "edges", "type"),
-        *(("source_node_id", "target_node_id"), "relationship_name"),
+    "neo4j-graphrag": _graph(
+        _shape({"id": _ID}, {"type": "label"}, **_TYPED),
+        _link("start_node_id", "end_node_id", "type", **_TYPED),
+        "relationships",
     ),
-    "cognee-export": (_EXPORT_GRAPH, "edges", "type", ("source", "target"), "relationship_name"),
-    "graphiti": (
-        *(_GRAPHITI_GRAPH, "edges", "labels"),
-        *(("source_node_uuid", "target_node_uuid"), "name"),
+    "cognee": _graph(_COGNEE_NODE, _link("source_node_id", "target_node_id", "relationship_name")),
+    "cognee-export": _graph(_COGNEE_NODE, _link("source", "target", "relationship_name")),
+    "graphiti": _graph(
+        _GRAPHITI_NODE,
+        _link(
+            "source_node_uuid",
+            "target_node_uuid",
+            "name",
+            str,
+            episodes=list[str] | None,
+            **dict.fromkeys(("valid_at", "created_at", "invalid_at", "expired_at"), _TEXT),
+        ),
     ),
 }
+_LLAMA_LINK = _link("source_id", "target_id", "label", str, properties=_PROPERTIES)
+_LLAMA_STORE = _shape({"nodes": _by_id(_LLAMA_NODE)}, relations=_by_id(_LLAMA_LINK))
 ENTITY = "Entity"
 """The type of Cognee's nodes that are entities, and a label of all of Graphiti's."""
 
 
 def of_document(flavor: Flavor, value: Any, where: str, unit: str) -> Iterator[Record]:
     """The records of a document, which is the text unit `unit` if it has none of its own."""
-    shape, relations, kind, ends, type_of = _FORMATS[flavor]
-    graph = convert(value, shape, where)
-    ends_of = attrgetter(*ends)
-    links = [(*map(str, ends_of(link)), link) for link in getattr(graph, relations)]
+    graph = convert(value, _DOCUMENTS[flavor], where)
+    ends = ([getattr(end, "id", end) for end in (link.head, link.tail)] for link in graph.links)
+    links = [(*map(str, of), link) for of, link in zip(ends, graph.links, strict=True)]
     units: dict[str, list[str]] = {}
     texts: set[str] = set()
-    kinds = {str(node.id): _kind(getattr(node, kind)) for node in graph.nodes}
+    kinds = {str(node.id): _kind(node.type) for node in graph.nodes}
     if flavor == "langchain":
         unit = _lang_unit(graph.source) or unit
     elif flavor == "neo4j-graphrag":
-        texts = {str(node.id) for node in graph.nodes if node.label in _TEXTS}
+        texts = {str(node.id) for node in graph.nodes if node.type in _TEXTS}
         for head, tail, link in links:
             if link.type == "FROM_CHUNK" and head not in texts:
                 units.setdefault(head, []).append(tail)
@@ -259,7 +251,7 @@ def of_document(flavor: Flavor, value: Any, where: str, unit: str) -> Iterator[R
         for head, tail, link in links:
             if head in texts and kinds[head] == "DocumentChunk" and tail not in texts:
                 units.setdefault(tail, []).append(head)
-            elif tail in texts and link.relationship_name == "is_a":
+            elif tail in texts and link.type == "is_a":
                 kinds[head] = names[tail]
     elif flavor == "graphiti":
         for head, tail, link in links:
@@ -276,8 +268,9 @@ def of_document(flavor: Flavor, value: Any, where: str, unit: str) -> Iterator[R
             own = getattr(link, "episodes", None)
             of_it = own or shared or units.get(head) or units.get(tail) or [unit]
             about = getattr(link, "properties", None) or msgspec.structs.asdict(link)
-            named, times = getattr(link, type_of) or "", times_in(about)
-            yield Relation(head, tail, of_it, named, place=where, times=times)
+            yield Relation(
+                *(head, tail, of_it, link.type or ""), place=where, times=times_in(about)
+            )
 
 
 def _kind(stated: str | list[str] | None) -> str:
@@ -316,15 +309,10 @@ def _of_llama(path: str) -> Iterator[Record]:
             said = {"name": node.name, **said}
             yield _entity(key, node.label, said, _llama_units(node.properties), called(path))
     for relation in store.relations.values():
-        if not {relation.source_id, relation.target_id} & texts:
-            yield Relation(
-                head=relation.source_id,
-                tail=relation.target_id,
-                units=_llama_units(relation.properties),
-                type=relation.label or "",
-                place=called(path),
-                times=times_in(relation.properties or {}),
-            )
+        if not {relation.head, relation.tail} & texts:
+            units, times = _llama_units(relation.properties), times_in(relation.properties or {})
+            of_it = relation.head, relation.tail, units, relation.type or ""
+            yield Relation(*of_it, place=called(path), times=times)
 
 
 def _llama_units(properties: Mapping[str, Any] | None) -> list[str]:
