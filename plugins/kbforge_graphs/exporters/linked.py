@@ -126,21 +126,11 @@ class JsonLdExporter(Exporter):
             out.write(b"\n]}\n")
 
     def _context(self) -> dict[str, Any]:
-        double = f"{_XSD}double"
-
-        def relation(name: str) -> str:
-            return _iri(self.base, "relation", name)
-
-        return {
-            self.type: f"{_SCHEMA}{self.type}",
-            "name": f"{_SCHEMA}name",
-            "alternateName": f"{_SCHEMA}alternateName",
-            "fragment": relation("fragment"),
-            "source": relation("source"),
-            "row": relation("row"),
-            "confidence": {"@id": relation("confidence"), "@type": double},
-            "reported": {"@id": relation("reported"), "@type": double},
-        }
+        names = ("fragment", "source", "row", "confidence", "reported")
+        own: dict[str, Any] = {name: _iri(self.base, "relation", name) for name in names}
+        for name in names[3:]:
+            own[name] = {"@id": own[name], "@type": f"{_XSD}double"}
+        return {name: _SCHEMA + name for name in (self.type, "name", "alternateName")} | own
 
     def _entity(self, entity: Entity, view: View) -> dict[str, Any]:
         node: dict[str, Any] = {
@@ -173,8 +163,7 @@ class JsonLdExporter(Exporter):
         return node
 
 
-_INTEGER = "^^<http://www.w3.org/2001/XMLSchema#integer>"
-_DOUBLE = "^^<http://www.w3.org/2001/XMLSchema#double>"
+_INTEGER, _DOUBLE = f"^^<{_XSD}integer>", f"^^<{_XSD}double>"
 # what the grammar of https://www.w3.org/TR/n-quads/ does not let stand in a literal as it is, and
 # control characters, which readers trip over
 _ESCAPES = {code: f"\\u{code:04X}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
@@ -304,11 +293,15 @@ class Neo4jExporter(Exporter):
             nodes, pieces = WaitingRows(entities), WaitingRows(fragments)
             members.write(_row(_OF_MEMBER))
             for entity in edges.through(view.entities()):
+                reported = None if entity.reported is None else repr(entity.reported)
+                numbers = repr(entity.confidence), reported, str(entity.subproblem)
                 of_it = {k: [v.value for v in vs] for k, vs in entity.properties.items()}
-                nodes.add(_entity(entity), _arrays(of_it))
+                nodes.add((entity.id, entity.name, *numbers), _arrays(of_it))
                 for fragment in view.fragments(entity):
-                    pieces.add(_fragment(fragment), _arrays(fragment.properties))
-                    members.write(_row([fragment.id, entity.id, "BELONGS_TO"]))
+                    told = fragment.metadata
+                    more = None if told is None else orjson.dumps(dict(told)).decode()
+                    pieces.add((fragment.id, fragment.source, more), _arrays(fragment.properties))
+                    members.write(_row(map(_clean, (fragment.id, entity.id, "BELONGS_TO"))))
             _write(folder / ENTITIES, nodes, _OF_ENTITY, "Entity")
             _write(folder / FRAGMENTS, pieces, _OF_FRAGMENT, "Fragment")
             if len(edges):
@@ -317,7 +310,10 @@ class Neo4jExporter(Exporter):
 
 
 def _arrays(properties: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    return {key: BETWEEN.join(map(_clean, values)) for key, values in properties.items()}
+    return {
+        key: BETWEEN.join(value.translate(_FORBIDDEN) for value in values)
+        for key, values in properties.items()
+    }
 
 
 def _write(path: Path, nodes: WaitingRows, first: Sequence[str], label: str) -> None:
@@ -327,7 +323,7 @@ def _write(path: Path, nodes: WaitingRows, first: Sequence[str], label: str) -> 
     with open(path, "wb") as out:
         out.write(_row([*first, *columns, ":LABEL"]))
         for cells, found in nodes.read():
-            out.write(_row([*cells, *found, label], clean=False))
+            out.write(_row([*map(_clean, cells), *found, label]))
 
 
 def _write_relations(path: Path, edges: EdgeTable) -> None:
@@ -337,29 +333,14 @@ def _write_relations(path: Path, edges: EdgeTable) -> None:
             ends = map(_clean, (edge.head, edge.tail, edge.relation or "_"))
             numbers = (repr(edge.probability), str(len(edge.fragments)))
             arrays = _arrays({"fragments": edge.fragments, "values": edge.spellings}).values()
-            out.write(_row([*ends, *numbers, *arrays], clean=False))
+            out.write(_row([*ends, *numbers, *arrays]))
 
 
-def _entity(entity: Entity) -> list[str | None]:
-    reported = None if entity.reported is None else repr(entity.reported)
-    numbers = (repr(entity.confidence), reported)
-    return [_clean(entity.id), _clean(entity.name), *numbers, str(entity.subproblem)]
+def _clean(text: str | None) -> str | None:
+    return None if text is None else text.translate(_FORBIDDEN)
 
 
-def _fragment(fragment: Fragment) -> list[str | None]:
-    source = None if fragment.source is None else _clean(fragment.source)
-    metadata = None if fragment.metadata is None else orjson.dumps(dict(fragment.metadata)).decode()
-    return [_clean(fragment.id), source, metadata]
-
-
-def _clean(text: str) -> str:
-    return text.translate(_FORBIDDEN)
-
-
-def _row(cells: Iterable[str | None], clean: bool = True) -> bytes:
+def _row(cells: Iterable[str | None]) -> bytes:
     """A line of CSV: every cell in quotes, and nothing for None."""
-    texts = []
-    for cell in cells:
-        text = "" if cell is None else (_clean(cell) if clean else cell).replace('"', '""')
-        texts.append("" if cell is None else f'"{text}"')
+    texts = ("" if cell is None else '"' + cell.replace('"', '""') + '"' for cell in cells)
     return f"{','.join(texts)}\n".encode()

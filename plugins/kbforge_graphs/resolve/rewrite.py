@@ -17,7 +17,7 @@ import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import count, product
 from typing import Any, NamedTuple, TypeAlias
 
 from kbforge_graphs.resolve.plan import Node, Plan
@@ -77,13 +77,13 @@ class Rewriter:
                 out.append(record)
             elif node is not None and record is of_key[key][0]:
                 out.append(self._node(node, record, of_key, layout))
-        numbers = _Numbers(records, layout)
+        numbered = _numbering(records, layout.number)
         for node in self.plan.nodes:
             if node.key != node.survivor and of_key[node.survivor]:
                 made = self._node(node, of_key[node.survivor][0], of_key, layout)
                 if layout.id:
-                    made[layout.id] = _made_id(made.get(layout.id), node.key)
-                out.append(numbers.counted(made))
+                    made[layout.id] = made_id(made.get(layout.id), node.key)
+                out.append(numbered(made))
         if layout.id:
             self.node_ids |= {str(record[layout.key]): record.get(layout.id) for record in out}
         return out
@@ -120,7 +120,7 @@ class Rewriter:
                 ends = piece.ends if layout.is_directed else tuple(sorted(piece.ends))
                 kind = (repr(record.get(name)) for name in layout.kind)
                 groups.setdefault((*ends, *kind), []).append(piece)
-        numbers, used = _Numbers(records, layout), set[int]()
+        numbered, used = _numbering(records, layout.number), set[int]()
         out: list[tuple[int, Record]] = []
         for pieces in groups.values():
             if all(piece.is_same for piece in pieces):
@@ -132,8 +132,8 @@ class Rewriter:
                 made = self._edge(records, first, pieces, layout)
                 if first.at in used:
                     if layout.id:
-                        made[layout.id] = _made_id(made.get(layout.id), *first.ends)
-                    made = numbers.counted(made)
+                        made[layout.id] = made_id(made.get(layout.id), *first.ends)
+                    made = numbered(made)
                 used.add(first.at)
                 out.append((first.at, made))
                 made_of = [(piece, made) for piece in pieces]
@@ -204,7 +204,8 @@ class Rewriter:
         return of_unit or [new for _, new in parts]
 
 
-def _made_id(*parts: object) -> str:
+def made_id(*parts: object) -> str:
+    """An id that depends only on these texts."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "\0".join(map(str, parts))))
 
 
@@ -229,15 +230,14 @@ def _join(
             made[name] = len(made[of])
 
 
-class _Numbers:
-    """Numbers for new records, after the largest one."""
+def _numbering(records: Sequence[Record], name: str) -> Callable[[Record], Record]:
+    """Gives new records the numbers after the largest one, if they have numbers."""
+    used = (record.get(name) for record in records)
+    last = max((number for number in used if isinstance(number, int)), default=-1)
+    numbers = count(last + 1)
 
-    def __init__(self, records: Sequence[Record], layout: Layout) -> None:
-        self._name = layout.number
-        used = (record.get(self._name) for record in records) if self._name else ()
-        self._last = max((number for number in used if isinstance(number, int)), default=-1)
+    def numbered(record: Record) -> Record:
+        number = next(numbers)
+        return {**record, name: number} if name in record else record
 
-    def counted(self, record: Record) -> Record:
-        """The record with the next number, if its kind has numbers."""
-        self._last += 1
-        return {**record, self._name: self._last} if self._name in record else record
+    return numbered

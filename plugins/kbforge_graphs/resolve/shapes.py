@@ -17,7 +17,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import shutil
-import uuid
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +35,7 @@ from kbforge.files.cells import csv_writer, safe
 from kbforge.files.fragments import parse_json, stop
 from kbforge.files.io import read_small
 from kbforge_graphs.resolve.plan import Plan
-from kbforge_graphs.resolve.rewrite import Layout, Record, Rewriter
+from kbforge_graphs.resolve.rewrite import Layout, Record, Rewriter, made_id
 from kbforge_graphs.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS
 from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Relation
 from kbforge_graphs.sources.graphs import Record as Stated
@@ -335,20 +334,22 @@ class LightRag(Shape):
         """Follow lists of names, and of pairs of names; a parted one becomes all that exist."""
         edges = {frozenset((row["source"], row["target"])) for row in self.edges}
         of = rewriter.plan.nodes_at
+
+        def pairs(old: Sequence[str]) -> list[tuple[str, str]]:
+            found = product(of(old[0]), of(old[1]))
+            return [pair for pair in found if [*pair] == old or frozenset(pair) in edges]
+
+        follow: Mapping[str, Callable[[Any], Sequence[Any]]] = {
+            "entity_names": of,
+            "nodes": of,
+            "relation_pairs": pairs,
+            "edges": pairs,
+        }
         for entry in value.values():
-            for name in ("entity_names", "nodes"):
+            for name in follow:
                 if name in entry:
-                    entry[name] = list(dict.fromkeys(n for key in entry[name] for n in of(key)))
-                    entry |= {"count": len(entry[name])} if "count" in entry else {}
-            for name in ("relation_pairs", "edges"):
-                if name in entry:
-                    pairs = [
-                        (head, tail)
-                        for old in entry[name]
-                        for head, tail in product(of(old[0]), of(old[1]))
-                        if [head, tail] == old or frozenset((head, tail)) in edges
-                    ]
-                    entry[name] = [list(pair) for pair in dict.fromkeys(pairs)]
+                    new = (one for old in entry[name] for one in follow[name](old))
+                    entry[name] = list(dict.fromkeys(new))
                     entry |= {"count": len(entry[name])} if "count" in entry else {}
         return value
 
@@ -362,7 +363,7 @@ class _Named(Shape):
     name = "property-graph"
 
     def new_key(self, key: str, number: int) -> str:
-        made = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{key}\0{number}"))
+        made = made_id(key, number)
         self._names[made] = self.name_of(key)
         return made
 
