@@ -128,7 +128,7 @@ class StoredLinks:
         self.attributes = tuple(attributes)
         self.ids: dict[int, str] = {}  # of the entities met so far, by number
         self._rows, self._pages = database, StoredPages(database)
-        self._names: dict[str, tuple[IntArray, IntArray]] = {}  # entities and units, by name
+        self._names: dict[str, IntArray] = {}  # entities and units, shape [2, fragments], by name
         self._large: dict[int, bool] = {}  # units that are files rather than texts
         self._kept = 0
 
@@ -157,38 +157,28 @@ class StoredLinks:
             self._names.clear()
             self._kept = 0
         new = [name for name in names if name not in self._names]
-        found = self._mentions("", new)
-        holders = np.unique(np.concatenate([numbers for numbers, _ in found] or [_nothing()]))
-        owners = self._owners(holders)
-        for name, (numbers, units) in zip(new, found, strict=True):
-            self._names[name] = owners[np.searchsorted(holders, numbers)], units
-            self._kept += 1 + len(numbers)
+        _, key, number, unit = self._columns(("",), new)
+        numbers, at = np.unique(number, return_inverse=True)
+        held = np.stack((self._owners(numbers)[at], unit))
+        ends = np.searchsorted(key, np.arange(1, len(new)))
+        self._names |= zip(new, np.split(held, ends, axis=1), strict=False)
+        self._kept += len(new) + len(key)
         parts = [self._names[name] for name in names]
-        key = np.arange(len(names)).repeat([len(units) for _, units in parts])
-        entity, unit = (
-            (np.concatenate([*columns] or [_nothing()]) for columns in zip(*parts, strict=True))
-            if parts
-            else (_nothing(), _nothing())
-        )
+        entity, unit = np.concatenate([np.zeros((2, 0), np.int64), *parts], axis=1)
+        key = np.arange(len(names)).repeat([part.shape[1] for part in parts])
         return Mentions(key, entity, unit)
-
-    def _mentions(self, attribute: str, names: Sequence[str]) -> list[tuple[IntArray, IntArray]]:
-        """For each name the fragments that state it in an attribute, and their units."""
-        keys = digests_of(_keyed(attribute, names)).tolist()
-        rows = rows_of(self._rows, "mention", "key", list(dict.fromkeys(keys)))
-        found: dict[int, bytes] = dict(rows)
-        held = (numbers_from_bytes(found.get(key, b"")).reshape(-1, 2) for key in keys)
-        return [(columns[:, 0], columns[:, 1]) for columns in held]
 
     def _columns(self, attributes: Sequence[str], names: Sequence[str]) -> IntArray:
         """What mentions some names: the number of the attribute, that of the name, the fragment and
         its unit, shape [4, mentions]."""
-        parts = [
-            np.column_stack((np.full((len(numbers), 2), (attribute, key)), numbers, units))
-            for attribute, name in enumerate(attributes)
-            for key, (numbers, units) in enumerate(self._mentions(name, names))
-        ]
-        return np.concatenate([np.zeros((0, 4), np.int64), *parts]).T
+        parts = [np.zeros((0, 4), np.int64)]
+        for attribute, of in enumerate(attributes):
+            digests = digests_of(_keyed(of, names)).tolist()
+            found: dict[int, bytes] = dict(rows_of(self._rows, "mention", "key", digests))
+            for key, digest in enumerate(digests):
+                held = numbers_from_bytes(found.get(digest, b"")).reshape(-1, 2)
+                parts.append(np.column_stack((np.full(held.shape, (attribute, key)), held)))
+        return np.concatenate(parts).T
 
     def _sources(self, numbers: IntArray, units: IntArray) -> Callable[[int], str]:
         """The text of a unit by its digest; `numbers` are fragments in `units`."""
@@ -396,7 +386,3 @@ def _next_owners(
     if most is not None and len(order) > most:
         end = int(first[order[most]])
     return found[order[:most]], end
-
-
-def _nothing() -> IntArray:
-    return np.zeros(0, np.int64)
