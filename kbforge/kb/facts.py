@@ -333,13 +333,8 @@ class Voters:
         repeated = [r.repeated for r in rates.values()] or [_REPEATED]
         unknown = AttributeRates(float(np.mean(right)), float(np.mean(repeated)))
         of = [rates.get(name, unknown) for name in self.attributes]
-        sources = [of[a].sources[x] for a, x in self._named()]
-        columns = (
-            [r.right for r in of] + sources,
-            [r.repeated for r in of],
-            [r.states for r in of],
-            [r.states_wrongly for r in of],
-        )
+        columns = [[getattr(r, name) for r in of] for name in ErrorRates._fields]
+        columns[0] += [of[a].sources[x] for a, x in self._named()]
         return ErrorRates(*(np.clip(column, _LEAST, _MOST) for column in columns))
 
     def named(self, rates: ErrorRates) -> Rates:
@@ -469,14 +464,10 @@ def _near(start: IntArray, pools: Sequence[str], count: IntArray) -> FloatArray:
     from rapidfuzz.process import cpdist
 
     sizes = np.diff(start, append=len(pools)).clip(max=MOST)
-    ones = [np.arange(size).repeat(size) for size in range(MOST + 1)]
-    others = [np.tile(np.arange(size), size) for size in range(MOST + 1)]
-    base = start.repeat(sizes**2)
-    one, other = (
-        base + np.concatenate([of[size] for size in sizes.tolist()] or [base])
-        for of in (ones, others)
-    )
-    one, other = one[one < other], other[one < other]
+    compared = np.arange(sizes.sum()) + (start - starts_of(sizes)[:-1]).repeat(sizes)
+    later = (start + sizes).repeat(sizes) - compared - 1  # in its cell
+    one = compared.repeat(later)
+    other = one + 1 + np.arange(len(one)) - starts_of(later)[:-1].repeat(later)
     texts = [value[:CHARACTERS] for value in pools]
     length = np.array(list(map(len, texts)), np.float64)
     of = [texts[k] for k in one.tolist()], [texts[k] for k in other.tolist()]

@@ -20,7 +20,6 @@ from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge_graphs.resolve.plan import Grouping, Plan
 from kbforge_graphs.resolve.shapes import Shape, shape_of
-from kbforge_graphs.sources.graphs import GraphEntity
 
 
 class Graph:
@@ -36,7 +35,7 @@ class Graph:
         self.path, self.shape = path, shape_of(path, source)
         self.fragments: list[Fragment] = list(self.shape.read([path], stop))
         self.keys = {x.id: str((x.metadata or {})["entity"]) for x in self.fragments}
-        self.recorded = {x.key: x for x in self.shape.stated if isinstance(x, GraphEntity)}
+        self.recorded = {**self.shape.names}
 
     def plan(self, store: str, at_least: float = 0.0) -> Plan:
         """How the graph changes, as a store with its fragments groups them."""

@@ -20,7 +20,6 @@ import shutil
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,16 +29,15 @@ import orjson
 
 from kbforge import registry
 from kbforge.contracts import OnBad
-from kbforge.errors import BadRecord, KBForgeError, UsageError, listed, option, quoted
+from kbforge.errors import KBForgeError, UsageError, listed, option, quoted
 from kbforge.files.cells import csv_writer, safe
-from kbforge.files.fragments import parse_json, stop
-from kbforge.files.io import read_small
+from kbforge.files.fragments import stop
 from kbforge_graphs.resolve.plan import Plan
 from kbforge_graphs.resolve.rewrite import Layout, Record, Rewriter, made_id
 from kbforge_graphs.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS
 from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Relation
 from kbforge_graphs.sources.graphs import Record as Stated
-from kbforge_graphs.sources.lightrag import GRAPH, SEPARATOR
+from kbforge_graphs.sources.lightrag import GRAPH, SEPARATOR, json_object
 from kbforge_graphs.sources.property_graph import (
     COGX_ENTITIES,
     COGX_FACTS,
@@ -49,7 +47,6 @@ from kbforge_graphs.sources.property_graph import (
 from kbforge_plugins.sources.parquet import rows_of
 from kbforge_plugins.sources.values import json_values
 
-_MOST_BYTES = 1 << 30  # of a JSON file
 _STALE = "what a model wrote about communities describes the graph before; let its tool write again"
 
 
@@ -74,6 +71,7 @@ class Shape(GraphSource):
         self.files = sorted(path.iterdir()) if path.is_dir() else [path]
         self.notes: list[str] = []
         self.stated: list[Stated] = self.told(path)
+        self.names = {x.key: x.name for x in self.stated if isinstance(x, GraphEntity)}
         self.nodes: list[Record] = []
         self.edges: list[Record] = []
         self.open(path)
@@ -157,7 +155,7 @@ class GraphRag(Shape):
             found: list[str] = []
             for old in ids:
                 keys = rewriter.plan.nodes_at(key_of[old], unit) if old in key_of else ()
-                found += [rewriter.node_ids[key] for key in keys] if keys else [old]
+                found += [rewriter.node_ids[key] for key in keys] or [old]
             return list(dict.fromkeys(found))
 
         def edges(ids: Sequence[str], unit: str) -> list[str]:
@@ -273,7 +271,7 @@ class LightRag(Shape):
         }
         for file in self.files:
             if file.name in stores:
-                value = stores[file.name](_json(file), rewriter)
+                value = stores[file.name](json_object(file), rewriter)
                 (out / file.name).write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
             if file.name == "kv_store_community_reports.json":
                 self.notes.append(_STALE)
@@ -364,15 +362,11 @@ class _Named(Shape):
 
     def new_key(self, key: str, number: int) -> str:
         made = made_id(key, number)
-        self._names[made] = self.name_of(key)
+        self.names[made] = self.name_of(key)
         return made
 
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        return {x.key: x.name for x in self.stated if isinstance(x, GraphEntity)}
-
     def name_of(self, key: str) -> str:
-        return self._names.get(key, key)
+        return self.names.get(key, key)
 
 
 class CogneeFolder(_Named):
@@ -399,7 +393,7 @@ class CogneeFolder(_Named):
             (out / name).write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
         manifest = out / "manifest.json"
         if manifest.is_file():
-            value = _json(manifest)
+            value = json_object(manifest)
             counts = {"entity": len(self.nodes), "fact": len(self.edges)}
             value["counts"] = {**(value.get("counts") or {}), **counts}
             manifest.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
@@ -420,7 +414,7 @@ class Document(_Named):
 
     def told(self, path: Path) -> list[Stated]:
         file = next(one for one in self.files if one.suffix == ".json")
-        self._file, self._value = file, _json(file)
+        self._file, self._value = file, json_object(file)
         self._flavor = flavor_of(self._value, str(file))
         if self._flavor not in self._ENDS:
             raise KBForgeError(
@@ -485,13 +479,6 @@ class Triples(Shape):
 
 
 _TRIPLE = ("head", "relation", "tail", "weight", "context")
-
-
-def _json(file: Path) -> Any:
-    value = parse_json(read_small(str(file), "a JSON file of a graph", _MOST_BYTES), str(file))
-    if not isinstance(value, dict):
-        raise BadRecord(str(file), "a JSON object", type(value).__name__)
-    return value
 
 
 def shape_of(path: str, source: str | None) -> Shape:

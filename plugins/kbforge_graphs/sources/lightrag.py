@@ -50,10 +50,10 @@ class LightRagSource(GraphSource):
                 raise KBForgeError(
                     f"{quoted(path, 400)}: expected {expected}, got a folder without it"
                 )
-        store = cache(_store)  # each is read when it is first asked
+        store = cache(json_object)  # each is read when it is first asked
 
         def chunks(kind: type[Record], key: str) -> list[str] | None:
-            return _all_chunks(store(os.fspath(Path(file).parent / _STORES[kind])), key)
+            return _all_chunks(store(Path(file).parent / _STORES[kind]), key)
 
         yield from read_each(
             elements(file, on_bad),
@@ -63,13 +63,13 @@ class LightRagSource(GraphSource):
         )
 
 
-def _store(path: str) -> Mapping[str, Any]:
-    """A JSON store of LightRAG; empty if there is none."""
-    if not Path(path).is_file():
+def json_object(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty if there is no file."""
+    if not file.is_file():
         return {}
-    value = parse_json(read_small(path, "a JSON store of LightRAG", _MOST_STORE), path)
+    value = parse_json(read_small(str(file), "a JSON file of a graph", _MOST_STORE), str(file))
     if not isinstance(value, dict):
-        raise BadRecord(path, "a JSON object", type(value).__name__)
+        raise BadRecord(str(file), "a JSON object", type(value).__name__)
     return value
 
 
