@@ -141,14 +141,6 @@ def write_links(links: Sequence[Link] | Sequence[KnownLink], target: str) -> Non
 
 def _cells(link: Link | KnownLink) -> list[str]:
     return [
-        "true"
-        if value is True
-        else "false"
-        if value is False
-        else ""
-        if value is None
-        else safe(value)
-        if isinstance(value, str)
-        else repr(value)
+        safe(value) if isinstance(value, str) else "" if value is None else repr(value).lower()
         for value in link
     ]

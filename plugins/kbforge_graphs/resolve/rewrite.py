@@ -18,12 +18,13 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, product
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from kbforge_graphs.resolve.plan import Node, Plan
 from kbforge_graphs.sources.graphs import Relation
 
 Record: TypeAlias = dict[str, Any]
+_Owner = TypeVar("_Owner")
 
 
 class Layout(NamedTuple):
@@ -94,12 +95,8 @@ class Rewriter:
         names = [layout.key, *(name for name in layout.copies if name in base)]
         made = base | dict.fromkeys(names, node.key)
         stating = [(key, record) for key in node.mentions for record in of_key[key]]
-        _join(
-            made,
-            [record for _, record in stating],
-            layout,
-            lambda at, unit: self.plan.nodes_at(stating[at][0], unit)[0] == node.key,
-        )
+        of = self.plan.nodes_at
+        _join(made, stating, layout, lambda key, unit: of(key, unit)[0] == node.key)
         return made
 
     # --- relations --------------------------------------------------------------------------------
@@ -178,16 +175,11 @@ class Rewriter:
         self, records: Sequence[Record], first: _Piece, pieces: Sequence[_Piece], layout: Layout
     ) -> Record:
         made = {**records[first.at], **dict(zip(layout.ends, first.ends, strict=True))}
-        stating = [records[piece.at] for piece in pieces]
-        _join(
-            made,
-            stating,
-            layout,
-            lambda at, unit: pieces[at].share == 1 or unit in pieces[at].units,
-        )
+        stating = [(piece, records[piece.at]) for piece in pieces]
+        _join(made, stating, layout, lambda piece, unit: piece.share == 1 or unit in piece.units)
         weights = [
             (record[layout.weight], piece.share)
-            for record, piece in zip(stating, pieces, strict=True)
+            for piece, record in stating
             if record.get(layout.weight) is not None
         ]
         if weights:
@@ -210,16 +202,20 @@ def made_id(*parts: object) -> str:
 
 
 def _join(
-    made: Record, stating: Sequence[Record], layout: Layout, says: Callable[[int, Any], bool]
+    made: Record,
+    stating: Sequence[tuple[_Owner, Record]],
+    layout: Layout,
+    says: Callable[[_Owner, Any], bool],
 ) -> None:
-    """Join the texts and lists of records, and count them; `says` whether one has a text unit."""
+    """Join the texts and lists of records, and count them; `says` whether the owner of one has a
+    text unit."""
     for name, separator in layout.texts.items():
-        values = [(at, record[name]) for at, record in enumerate(stating) if name in record]
+        values = [(owner, record[name]) for owner, record in stating if name in record]
         parts = {
             repr(part): part
-            for at, value in values
+            for owner, value in values
             for part in (value.split(separator) if isinstance(value, str) else value or ())
-            if part != "" and (name != layout.units or says(at, part))
+            if part != "" and (name != layout.units or says(owner, part))
         }
         if any(isinstance(value, list) for _, value in values):
             made[name] = list(parts.values())

@@ -100,11 +100,8 @@ class TriplesSource(GraphSource):
         for row in self._table.read([path], on_bad):
             of_row = {part: values[0] for part, values in row.properties.items()}
             fields = {part: of_row.get(part) for part in ("head", "relation", "tail")}
-            record = self._relation(
-                {**fields, "context": of_row.get(context)}, "", self._table.where, on_bad, fields
-            )
-            if record is not None:
-                yield record
+            parts = {**fields, "context": of_row.get(context)}
+            yield from self._relation(parts, "", self._table.where, on_bad, fields)
 
     def _objects(self, path: str, on_bad: OnBad) -> Iterator[Record]:
         stem = table_name(path, Counter(), Counter()).stem
@@ -112,9 +109,7 @@ class TriplesSource(GraphSource):
         for triples in read_values(values, lambda value: list(_triples(value, stem)), on_bad):
             for where, unit, keys, fields in triples:
                 parts = {part: fields.get(key) for part, key in (keys or self._keys).items()}
-                record = self._relation(parts, unit, where, on_bad, fields)
-                if record is not None:
-                    yield record
+                yield from self._relation(parts, unit, where, on_bad, fields)
 
     def _relation(
         self,
@@ -123,24 +118,20 @@ class TriplesSource(GraphSource):
         where: str,
         on_bad: OnBad,
         raw: Mapping[str, Any],
-    ) -> Relation | None:
-        """The relation of a triple; `unit` is its text unit, unless it has a context."""
+    ) -> Iterator[Relation]:
+        """The relation of a triple, if it has one; `unit` is its text unit, unless it has a
+        context."""
         try:
             texts = {part: _plain(value, where, part) for part, value in parts.items()}
         except BadRecord as error:
             on_bad(error, orjson.dumps(raw))
-            return None
+            return
         if not (said(texts["head"]) and said(texts["tail"])):
             self.counts[_NOTHING] += 1
-            return None
+            return
         unit = _unit_id(texts.get("context", "")) or unit
-        return Relation(
-            head=texts["head"],
-            tail=texts["tail"],
-            units=[unit] if unit else (),
-            type=texts["relation"],
-            place=where,
-        )
+        units = [unit] if unit else ()
+        yield Relation(texts["head"], texts["tail"], units, texts["relation"], place=where)
 
 
 def _format_of(path: str) -> str:
