@@ -241,9 +241,8 @@ def references(readers: Readers, store: Store, entities: Sequence[str]) -> list[
 def holding(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[int, EntityReference]:
     """References to the entities that hold fragments, by the fragments' numbers."""
     homes = store.pages.homes(numbers)
-    rows = list(
-        rows_of(store.database.connection, "entity", "subproblem", sorted(set(homes.values())))
-    )
+    names = sorted(set(homes.values()))
+    rows = list(rows_of(store.database.connection, "entity", "subproblem", names))
     wanted = set(numbers)
     held = [
         (row, found)
@@ -260,11 +259,9 @@ def _references(
     """References to entities by their rows."""
     connection = store.database.connection
     members = [numbers_from_bytes(row[2]).tolist() for row in rows]
+    firsts = [held[0] for held in members]
     confidence = {
-        first: sure
-        for first, _, _, _, sure in rows_of(
-            connection, "confidence", "first", [held[0] for held in members]
-        )
+        first: sure for first, *_, sure in rows_of(connection, "confidence", "first", firsts)
     }
     stale = [n for (n,) in rows_of(connection, "stale", "subproblem", [row[1] for row in rows])]
     if stale:

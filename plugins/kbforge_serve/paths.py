@@ -75,8 +75,8 @@ def paths(readers: Readers, first: str, second: str) -> Paths:
                 raise NotFoundError(f'the knowledge base has no entity "{quoted(id)}"')
         connections = StoredConnections(readers.view_of(store))
         found = shortest_paths(connections, first, second)
-        met = dict.fromkeys(entity for path in found for entity in path.entities)
-        named = {one.id: one for one in facts.references(readers, store, list(met))}
+        met = list({entity for path in found for entity in path.entities})
+        named = {one.id: one for one in facts.references(readers, store, met)}
         return Paths(
             ends[first],
             ends[second],
@@ -119,8 +119,9 @@ def end_of(readers: Readers, search: Search, text: str) -> PathEnd:
 
 
 def _is_called(one: SearchResult, name: str) -> bool:
-    if one.name.casefold() == name:
-        return True
     found = one.matched
-    is_name = found is not None and found.attribute in naming((found.attribute, *one.values))
-    return is_name and found is not None and found.value.casefold() == name
+    return one.name.casefold() == name or (
+        found is not None
+        and found.value.casefold() == name
+        and found.attribute in naming((found.attribute, *one.values))
+    )

@@ -29,13 +29,10 @@ def timeline(properties: Mapping[str, Sequence[Facts]], at: str) -> Facts | None
 
     """
     timed = {
-        attribute: sorted(
-            (value for value in values if value["first"] is not None),
-            key=lambda value: _period(value["first"]),
-        )
+        attribute: sorted(stated, key=lambda value: _period(value["first"]))
         for attribute, values in properties.items()
+        if (stated := [value for value in values if value["first"] is not None])
     }
-    timed = {attribute: values for attribute, values in timed.items() if values}
     if not timed:
         return None
     times = [
@@ -47,13 +44,14 @@ def timeline(properties: Mapping[str, Sequence[Facts]], at: str) -> Facts | None
     ]
     whole = Period(min(time.begin for time in times), max(time.end for time in times))
     asked = read_time(at)
+    is_within = asked is not None and whole.begin <= asked.end <= whole.end
     return {
         "rows": [
             (attribute, [_bar(value, values, whole) for value in values])
             for attribute, values in sorted(timed.items(), key=lambda item: len(item[1]) == 1)
         ],
         "ticks": _ticks(whole),
-        "at": asked and _place(asked.end, whole) if asked and _within(asked, whole) else None,
+        "at": _place(asked.end, whole) if asked and is_within else None,
     }
 
 
@@ -93,10 +91,6 @@ def _ticks(whole: Period) -> list[tuple[float, str, str]]:
 
 def _place(time: int, whole: Period) -> float:
     return round(100 * (time - whole.begin) / max(whole.end - whole.begin, 1), 2)
-
-
-def _within(time: Period, whole: Period) -> bool:
-    return whole.begin <= time.end <= whole.end
 
 
 def _period(text: str) -> Period:
