@@ -134,6 +134,8 @@ def show(
     """
     modes = {"--similarity": similarity, "--path": path, "--predicates": predicates}
     _require_used(context, [mode for mode, given in modes.items() if given])
+    if kb == fragments == "-":
+        raise UsageError("only one of KB and --fragments can be standard input")
     if path:
         if first is None or second is None:
             raise UsageError("--path: expected two entities, by id, fragment or name")
@@ -174,8 +176,6 @@ def _show_path(kb: str, one: str, other: str, fragments: str | None, as_json: bo
     from kbforge.kb.read import sources_of
     from kbforge.kb.show import called
 
-    if kb == fragments == "-":
-        raise UsageError("only one of KB and --fragments can be standard input")
     with edge_table(entities_of(kb), (one, other)) as table:
         ends = table.called(one), table.called(other)
         if ends[0] == ends[1]:
@@ -252,8 +252,6 @@ def _show_entities(
 
     if entity_id is not None and fragment_id is not None:
         raise UsageError("--id and --fragment cannot be combined")
-    if kb == fragments == "-":
-        raise UsageError("only one of KB and --fragments can be standard input")
     choosing = EntitySelector(kb)
     if entity_id is not None:
         chosen = choosing.with_id(entity_id)

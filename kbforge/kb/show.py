@@ -6,7 +6,7 @@ printed as `Text`, in which rich sees no markup.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
 from rich.console import Console, Group, RenderableType
@@ -44,31 +44,23 @@ def show(
     for entity in entities:
         body = _body(entity, sources, names or {}, around or Surroundings())
         if console.is_terminal:
-            console.print(_panel(entity, body), width=min(console.width, MOST_WIDTH))
-        else:
-            lines = _plain_lines(entity, body)
-            console.print("\n".join(lines), markup=False, soft_wrap=True)
-
-
-def _panel(entity: Entity, body: RenderableType) -> RenderableType:
-    return Panel(
-        body,
-        title=Text(quoted(entity.name), style="bold"),
-        title_align="left",
-        subtitle=Text(quoted(entity.id), style="dim"),
-        subtitle_align="right",
-        padding=(0, 1),
-    )
-
-
-def _plain_lines(entity: Entity, body: RenderableType) -> Iterator[str]:
-    yield f"{quoted(entity.name)} ({quoted(entity.id)})"
-    plain = Console(width=_UNBOUNDED, color_system=None, highlight=False)
-    with plain.capture() as captured:
-        plain.print(body)
-    # rich fills columns with spaces up to the right edge
-    yield from (f"  {line}".rstrip() for line in captured.get().splitlines())
-    yield ""
+            panel = Panel(
+                body,
+                title=Text(quoted(entity.name), style="bold"),
+                title_align="left",
+                subtitle=Text(quoted(entity.id), style="dim"),
+                subtitle_align="right",
+                padding=(0, 1),
+            )
+            console.print(panel, width=min(console.width, MOST_WIDTH))
+            continue
+        plain = Console(width=_UNBOUNDED, color_system=None, highlight=False)
+        with plain.capture() as captured:
+            plain.print(body)
+        # rich fills columns with spaces up to the right edge
+        body_lines = [f"  {line}".rstrip() for line in captured.get().splitlines()]
+        lines = [f"{quoted(entity.name)} ({quoted(entity.id)})", *body_lines, ""]
+        console.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 def _body(

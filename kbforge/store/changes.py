@@ -79,15 +79,12 @@ def changes(store: Store, since: int, to: int | None = None, beyond: str = "") -
     """
     runs = store.runs()
     last = len(runs)
-    if not 0 <= since <= last:
-        raise UsageError(
-            f"{option('since')}: expected the number of a run from 0 to {last}, got {since}"
-        )
     to = last if to is None else to
-    if not since <= to <= last:
-        raise UsageError(
-            f"{option('to')}: expected the number of a run from {since} to {last}, got {to}"
-        )
+    for name, run, least in (("since", since, 0), ("to", to, since)):
+        if not least <= run <= last:
+            raise UsageError(
+                f"{option(name)}: expected the number of a run from {least} to {last}, got {run}"
+            )
     if since == to:
         return
     rows = store.database.connection

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, IntArray
-from kbforge.files.columns import FragmentColumns, statements_of
+from kbforge.files.columns import sources_of, statements_of
 from kbforge.kb.relations import (
     DIGITS,
     LARGEST_UNIT,
@@ -102,15 +102,9 @@ def _keyed(attribute: str, names: Iterable[str]) -> list[str]:
 
 def _units(fragments: Sequence[Fragment]) -> tuple[IntArray, dict[int, str]]:
     """The digest of each fragment's text unit, -1 without one, and the units by digest."""
-    if isinstance(fragments, FragmentColumns):
-        sources = fragments.sources.of(np.arange(len(fragments)))
-    else:
-        sources = [fragment.source for fragment in fragments]
-    texts = list(dict.fromkeys(source for source in sources if source is not None))
-    found = digests_of(texts).tolist()
-    of = dict(zip(texts, found, strict=True))
-    units = [-1 if source is None else of[source] for source in sources]
-    return np.array(units, np.int64), dict(zip(found, texts, strict=True))
+    numbers, sources = sources_of(fragments)
+    units = digests_of(sources)
+    return np.append(units, -1)[numbers], dict(zip(units.tolist(), sources, strict=True))
 
 
 class Referrer(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from kbforge.contracts import FloatArray, Fragment, SubproblemData
+from kbforge.contracts import FloatArray, Fragment
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import rows_of
@@ -78,27 +78,18 @@ def _joined(store: Store, names: Sequence[int]) -> dict[Pair, float]:
     for entity, _, members in rows_of(rows, "entity", "subproblem", names):
         holder.update(dict.fromkeys(numbers_from_bytes(members).tolist(), entity))
     found: dict[Pair, float] = defaultdict(float)
-    for name in names:
-        for pair, probability in _pairs(store.pages.page(name), holder).items():
-            found[pair] += probability
+    for page in map(store.pages.page, names):
+        weights = np.exp(page.weights).tolist()
+        for particle, weight in zip(page.subproblem().particles, weights, strict=True):
+            pairs = {  # two entities that share several clusters of a particle count once
+                pair
+                for cluster in particle.clusters
+                if len(cluster) > 1
+                for pair in combinations(sorted({holder[n] for n in cluster}), 2)
+            }
+            for pair in pairs:
+                found[pair] += weight
     return {pair: min(probability, 1.0) for pair, probability in found.items()}
-
-
-def _pairs(page: SubproblemData, holder: Mapping[int, str]) -> dict[Pair, float]:
-    """Like `_joined`, for one subproblem; `holder` is the entity of each fragment."""
-    found: dict[Pair, float] = defaultdict(float)
-    for particle, weight in zip(
-        page.subproblem().particles, np.exp(page.weights).tolist(), strict=True
-    ):
-        pairs = {  # two entities that share several clusters of a particle count once
-            pair
-            for cluster in particle.clusters
-            if len(cluster) > 1
-            for pair in combinations(sorted({holder[n] for n in cluster}), 2)
-        }
-        for pair in pairs:
-            found[pair] += weight
-    return found
 
 
 def _near(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[str, float]:
@@ -141,12 +132,7 @@ def _edges(
 ) -> list[dict[str, Any]]:
     """The connections of each pair of entities, the strongest edges first."""
     values = {
-        id: {
-            (attribute, value)
-            for one in said[id]
-            for attribute, vs in one.properties.items()
-            for value in vs
-        }
+        id: {(name, value) for f in said[id] for name, of in f.properties.items() for value in of}
         for id in ids
     }
     common = Counter(value for held in values.values() for value in held)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kbforge.errors import NotFoundError
@@ -99,32 +99,23 @@ def _entities(
     """The entities at one time; for each fragment, `elsewhere` has the entities at the other
     time."""
 
-    def fragments(entity: str, ids: Iterable[str]) -> list[Facts]:
-        return [
-            {
-                "id": id,
-                "name": names.get(id, id),
-                "state": _state_of_fragment(entity, elsewhere.get(id), missing),
-            }
-            for id in ids
-        ]
+    def state(id: str, entity: str) -> str:
+        """Whether the entity of a fragment has the same id at both times."""
+        other = elsewhere.get(id)
+        return missing if other is None else "stays" if other == entity else "moves"
 
     return [
         {
             "id": entity,
             "name": next((names[id] for id in ids if id in names), entity),
             "size": len(ids),
-            "fragments": fragments(entity, ids[:_MOST_FRAGMENTS]),
+            "fragments": [
+                {"id": id, "name": names.get(id, id), "state": state(id, entity)}
+                for id in ids[:_MOST_FRAGMENTS]
+            ],
         }
         for entity, ids in _first(side).items()
     ]
-
-
-def _state_of_fragment(entity: str, other: str | None, missing: str) -> str:
-    """ "stays" and "moves" say whether the entity has the same id at both times."""
-    if other is None:
-        return missing
-    return "stays" if other == entity else "moves"
 
 
 def _first(side: Grouping) -> dict[str, Any]:
