@@ -474,7 +474,7 @@ def _agreement(
 
 def _alternatives(own: Entity, block: Iterable[Entity]) -> list[CompetingGrouping]:
     """The competing groupings of an entity, the most probable first, with the others they touch."""
-    homes = {fragment: one for one in block if one is not own for fragment in one.fragments}
+    homes = {fragment: one for one in block if one.id != own.id for fragment in one.fragments}
     names = {fragment: one.name for fragment, one in homes.items()}
     out = []
     for one in own.alternatives[:_MOST_ALTERNATIVES]:
