@@ -66,16 +66,6 @@ class GivenQuery(BaseModel):
     model_config = _config({"properties": {"name": ["Maria Kowalska"]}})
 
 
-class GivenDecision(BaseModel):
-    """Whether two fragments are the same entity."""
-
-    same: StrictBool
-    first: FragmentId
-    second: FragmentId
-
-    model_config = _config({"same": True, "first": "row-17", "second": "row-20"})
-
-
 class GivenAnswer(BaseModel):
     """The answer to a question; `same` is null to skip it."""
 
@@ -84,3 +74,11 @@ class GivenAnswer(BaseModel):
     second: FragmentId
 
     model_config = _config({"same": False, "first": "row-17", "second": "row-21"})
+
+
+class GivenDecision(GivenAnswer):
+    """Whether two fragments are the same entity."""
+
+    same: StrictBool
+
+    model_config = _config({"same": True, "first": "row-17", "second": "row-20"})

@@ -76,8 +76,7 @@ def _ticks(whole: Period) -> list[tuple[float, str, str]]:
     first, last = (_EPOCH + timedelta(microseconds=time) for time in whole)
     for step in _STEPS:
         years = [y for y in range(first.year, last.year + 1) if y % step == 0]
-        begins = [(datetime(year, 1, 1, tzinfo=UTC) - _EPOCH, year) for year in years]
-        places = [(_place(d // timedelta(microseconds=1), whole), str(year)) for d, year in begins]
+        places = [(_place(_period(f"{year:04}").begin, whole), str(year)) for year in years]
         found = [(place, year) for place, year in places if place >= 0]
         if len(found) <= _MOST_TICKS:
             break
