@@ -9,7 +9,6 @@ Learning, keys and encoding need every value once, and of a fragment only the nu
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from ctypes import Structure
 from dataclasses import replace
@@ -82,10 +81,11 @@ def ids_of(fragments: Sequence[Fragment]) -> Sequence[str]:
 
 def sizes_of_sources(fragments: Sequence[Fragment], most: int) -> Mapping[str | None, int]:
     """How many fragments each source has; empty if there are more than `most` sources."""
-    if isinstance(fragments, FragmentColumns):
-        return fragments.sources.sizes(most)
-    sizes = Counter(fragment.source for fragment in fragments)
-    return sizes if len(sizes) <= most else {}
+    numbers, sources = sources_of(fragments)
+    sizes = np.bincount(numbers + 1, minlength=1)
+    found = sizes.nonzero()[0].tolist()
+    some = found if len(found) <= most else ()
+    return {sources[k - 1] if k else None: int(sizes[k]) for k in some}
 
 
 def sources_of(fragments: Sequence[Fragment]) -> tuple[IntArray, Sequence[str]]:
@@ -214,14 +214,6 @@ class OptionalTexts(NamedTuple):
         numbers = self.numbers[rows].tolist()
         known: dict[int, str | None] = {n: self.texts.raw(n).decode() for n in {*numbers} - {-1}}
         return [known.get(number) for number in numbers]
-
-    def sizes(self, most: int) -> dict[str | None, int]:
-        """How many fragments have each text; empty if they have more than `most`."""
-        sizes = np.bincount(self.numbers + 1, minlength=1)
-        if np.count_nonzero(sizes) > most:
-            return {}
-        found = sizes.nonzero()[0].tolist()
-        return {self.texts[k - 1] if k else None: int(sizes[k]) for k in found}
 
 
 class FragmentColumns(Sequence[Fragment]):

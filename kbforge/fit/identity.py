@@ -61,13 +61,12 @@ class Renaming(NamedTuple):
         names = self.names.get(number)
         if names is None:
             return fragment
-        properties = {
+        renamed = {
             attribute: tuple(dict.fromkeys(names.get(normalised(value), value) for value in values))
-            if attribute in self.attributes
-            else values
             for attribute, values in fragment.properties.items()
+            if attribute in self.attributes
         }
-        return replace(fragment, properties=properties)
+        return replace(fragment, properties={**fragment.properties, **renamed})
 
 
 class SecondPass(NamedTuple):
@@ -134,13 +133,13 @@ def renaming_of(
     attributes, out = set[str](), dict[int, dict[str, str]]()
     for attribute in refer:
         asking, asked = stated_in(stated, [attribute], keys)
-        link = at_numbers(codes, np.arange(len(codes)), asking * n_keys + asked, -1)
+        link = at_numbers(codes, meant, asking * n_keys + asked, -1)
+        chosen = np.flatnonzero(link >= 0)
         n = np.count_nonzero(stated.attribute == stated.attributes.index(attribute))
-        if np.count_nonzero(link >= 0) < _LEAST_LINKED * n:
+        if len(chosen) < _LEAST_LINKED * n:
             continue
         attributes.add(attribute)
-        chosen = np.flatnonzero(link >= 0)
-        columns = asking[chosen], asked[chosen], meant[link[chosen]]
+        columns = asking[chosen], asked[chosen], link[chosen]
         for number, key, entity in zip(*(column.tolist() for column in columns), strict=True):
             if main[entity] != texts[key]:
                 out.setdefault(number, {})[texts[key]] = main[entity]

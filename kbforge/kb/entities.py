@@ -386,7 +386,7 @@ class EntityColumns:
         firsts: NDArray[np.int32] = self.members[self.member_start[:-1]]
         return firsts
 
-    def told(self, cells: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    def values_of(self, cells: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """The numbers of the values of some cells, and of each the first fragment of its entity and
         its attribute; shape [values]."""
         values, cell = spread(self.value_start, cells)

@@ -160,7 +160,7 @@ class Facts:
     def annotate(self, entities: EntityColumns) -> dict[int, str]:
         """Says how probable values in question are: an `Annotator`."""
         cells = np.flatnonzero(np.diff(entities.value_start) > 1)
-        values, owner, attribute = entities.told(cells)
+        values, owner, attribute = entities.values_of(cells)
         code = _codes(entities.stated, owner, attribute, entities.value[values])
         found = at_numbers(self._code, self._confidence, code, -1.0)
         known = found >= 0

@@ -258,7 +258,7 @@ class Relations:
             stated = entities.stated
             refer = [a for a, name in enumerate(stated.attributes) if name in self.attributes]
             cells = np.flatnonzero(np.isin(entities.attribute, refer))
-            values, owner, attribute = entities.told(cells)
+            values, owner, attribute = entities.values_of(cells)
             owner = owner if numbers is None else numbers[owner]
             places = zip(attribute.tolist(), entities.value[values].tolist(), strict=True)
             keys = [self.keys.get(normalised(stated.texts[a][v]), -1) for a, v in places]
