@@ -163,7 +163,7 @@ class EdgeTable:
                 stated = orjson.dumps((e.fragments, e.spellings)).decode()
                 self._store.execute(add, (e.head, e.relation, e.tail, e.probability, stated))
                 self._added += 1
-            for text in noticed:
+            for text in {*noticed}:
                 self._notice(text, entity)
         self._store.executescript(_INDEXES)
 

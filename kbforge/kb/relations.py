@@ -53,7 +53,8 @@ _NONE = "none"
 
 def declared_in(refers: str) -> tuple[str, ...]:
     """The attributes that a user says refer; none if they are to be found."""
-    return () if refers in (AUTO, _NONE) else tuple(map(str.strip, refers.split(",")))
+    names = () if refers in (AUTO, _NONE) else map(str.strip, refers.split(","))
+    return tuple(filter(None, names))
 
 
 def require_attributes(fragments: Sequence[Fragment], refers: str) -> None:
