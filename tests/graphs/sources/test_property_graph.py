@@ -123,6 +123,8 @@ def test_documents_of_an_array_are_text_units(tmp_path):
         ('{"nodes": {"a": ', "FILE: expected a property graph of LlamaIndex, got something else "
          "(Input data was truncated)"),
         ('[{"nodes": [], "edges"', "FILE:1: expected a whole JSON value, got the end of the file"),
+        ('{"nodes": [{"uuid": "1", "name": 3}], "edges": []}', "FILE:1: nodes.name: expected "
+         "another value, got 3"),
     ],
 )  # fmt: skip
 def test_bad_graphs(written, program, content, sentence):
