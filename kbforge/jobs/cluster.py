@@ -422,11 +422,10 @@ class KnowledgeBase:
 
     @cached_property
     def _facts(self) -> Facts | None:
-        """How probable values are that contradict each other; None if none do, or if they have
-        times, because then one follows another."""
-        if self.dated:
-            return None
-        return Facts.of(self.fragments, firsts_of_entities(self.posterior), self._corpus)
+        """How probable values are that contradict each other; None if none do."""
+        entities = firsts_of_entities(self.posterior)
+        entities = self.dated.apart(entities) if self.dated else entities
+        return Facts.of(self.fragments, entities, self._corpus)
 
     @cached_property
     def _relations(self) -> Relations | None:

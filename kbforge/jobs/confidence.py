@@ -21,6 +21,7 @@ from kbforge.contracts import (
     CandidateIndex,
     Fragment,
     IntArray,
+    LearnedState,
     Posterior,
     Snapshot,
 )
@@ -31,9 +32,11 @@ from kbforge.fit.choices import PreparedRun
 from kbforge.fit.confidence import ConfidenceMap, reads_whole, whole_of, with_whole
 from kbforge.fit.features import ClusteringReport
 from kbforge.jobs.models import restore
+from kbforge.kb.facts import facts_to_keep
+from kbforge.kb.times import StatedTimes
 from kbforge.store.database import Database
 from kbforge.store.pages import columns_of_pages, page_from_bytes, subproblems_of
-from kbforge.store.store import Confidences, Store, kept_row
+from kbforge.store.store import FACTS, Confidences, Store, kept_row
 from kbforge.store.tables import ask, insert_rows, read_rows, rows_of, write_rows
 
 WHOLE = "whole"
@@ -79,9 +82,13 @@ def write_confidence(
     stale = [name for (name,) in read_rows(rows, "stale", "ORDER BY subproblem LIMIT ?", (limit,))]
     if not stale:
         return
+    if is_due := store.fact(FACTS, "") is None:
+        stale = [name for (name,) in ask(rows, "SELECT name FROM page ORDER BY name")]
     report = _report(store, stale, reading, index, digest is not None, begun)
     if reading is not None and digest is None:
-        _freeze(rows, reading, report)
+        _keep(rows, WHOLE, whole_of(reading, report.reported))
+    if is_due:
+        _keep(rows, FACTS, _facts_of(store, report))
     found = _confidence(store, reading, report)
     entities = report.reported.entities
     numbers = report.numbers[entities.members]
@@ -152,13 +159,21 @@ def _confidence(store: Store, reading: ConfidenceMap | None, report: _Report) ->
     return list(reading.of_entities(report.reported).tolist())
 
 
-def _freeze(rows: sqlite3.Connection, reading: ConfidenceMap, report: _Report) -> None:
-    """Save the figures of the whole file that a map reads, based on the report."""
-    kept = whole_of(reading, report.reported)
-    if kept is not None:
-        digest, content = kept_row(kept)
+def _keep(rows: sqlite3.Connection, fact: str, learned: LearnedState | None) -> None:
+    """Save figures of the whole file, if there are any, and their digest as a fact."""
+    if learned is not None:
+        digest, content = kept_row(learned)
         insert_rows(rows, "kept", [(digest, content)], "OR REPLACE")
-        write_rows(rows, "meta", {WHOLE: (orjson.dumps(digest),)})
+        write_rows(rows, "meta", {fact: (orjson.dumps(digest),)})
+
+
+def _facts_of(store: Store, report: _Report) -> LearnedState:
+    """What says how probable values in question are, based on the report of all."""
+    fragments, of = report.reported.fragments, report.reported.entities
+    entities = np.empty(len(fragments), np.int64)
+    entities[of.members] = report.firsts().repeat(of.lengths)
+    entities = StatedTimes(fragments, store.time).apart(entities)
+    return facts_to_keep(fragments, entities, store.corpus)
 
 
 def _report(

@@ -42,7 +42,7 @@ from kbforge.kb.spelling import Words
 from kbforge.models.bundle import MANIFEST, bundles_read_once, is_name, make_likelihood
 from kbforge.store.mentions import REFERS
 from kbforge.store.pages import kept_from_bytes
-from kbforge.store.store import Store, kept_row
+from kbforge.store.store import FACTS, Store, kept_row
 from kbforge.store.writing import KNOWN
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ def freeze(
         "choices": _as_json(choices),
         "drift": drift.to_json(),
         REFERS: referring(fragments, choices.refers),
+        FACTS: None,
         "frozen": {
             "likelihood": prepared.likelihood,
             "alpha": prepared.alpha,

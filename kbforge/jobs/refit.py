@@ -40,7 +40,7 @@ from kbforge.jobs.models import chosen, drift_of, freeze, with_likelihood
 from kbforge.jobs.opening import EventResult, locked, opened, require_all
 from kbforge.numerics import starts_of
 from kbforge.store.mentions import REFERS, add_mentions
-from kbforge.store.store import Store
+from kbforge.store.store import FACTS, Store
 from kbforge.store.tables import insert_rows
 from kbforge.store.writing import KNOWN, ActiveRun, StoreWriter, begin
 
@@ -65,7 +65,7 @@ def refit(path: str, on_step: OnWeighed | None = None) -> EventResult:
     with locked(path) as store:
         store.require_made()
         learned, last = learn(store), store.last_run
-        already = last is not None and last.verb == REFITS and last.finished
+        already = bool(last and last.verb == REFITS and last.finished and store.fact(FACTS))
         already = already and learned.facts["frozen"] == store.fact("frozen")
         before = chosen(store)[2]
         if not already:
@@ -187,7 +187,7 @@ def learn(store: Store) -> RefittedModels:
     prepared = prepare(fragments, with_likelihood(choices, likelihood, found), answers)
     drift = drift_of(fragments, due=False)
     frozen, kept = freeze(prepared, choices, fragments, drift)
-    same = {name: frozen[name] for name in ("frozen", REFERS)}
+    same = {name: frozen[name] for name in ("frozen", REFERS, FACTS)}
     facts = {**same, "drift": drift.to_json(), "last": None, WHOLE: None}
     return RefittedModels(prepared, choices.seed, fragments, facts, kept)
 

@@ -183,7 +183,6 @@ def with_made(lines: Iterable[Lines], made: Provenance | None) -> Iterator[Lines
 def described(
     fragments: Sequence[Fragment],
     corpus: Corpus | None = None,
-    annotators: Sequence[Annotator] = (),
 ) -> Entity:
     """One entity of all these fragments, at least one; without a corpus, all words are equal.
 
@@ -200,7 +199,7 @@ def described(
     alone = Subproblem(whole, (Particle(0.0, (whole,)),))
     corpus = Corpus(columns_of(statements_of(fragments))) if corpus is None else corpus
     assembler = Assembler(fragments, [alone], 0, corpus)
-    (entity,) = entities_of(assembler.lines(lambda entities: "-", annotators=annotators))
+    (entity,) = entities_of(assembler.lines(lambda entities: "-"))
     return entity
 
 

@@ -18,7 +18,7 @@ left. One of them is right, or none; nothing is inferred that nobody stated:
 So sources that agree are trusted more (Dawid and Skene 1979), errors that repeat count less, and a
 value that is one slip from a frequent one is a slip. EM learns r and m from the whole knowledge
 base, with Beta priors: an attribute takes the rates of the file, and a source those of the
-attribute, as far as they have few statements.
+attribute, as far as they have few statements. A store keeps what was learned (`facts_to_keep`).
 
 If fragments often state several values of an attribute at once, each value is right or wrong by
 itself, as in LTM (Zhao et al. 2012): of the fragments that state the attribute, a share s states a
@@ -34,16 +34,17 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 from numpy.typing import NDArray
 
-from kbforge.contracts import FloatArray, Fragment, IntArray
+from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
 from kbforge.contracts.entity import Probability
 from kbforge.files.columns import Statements, Texts, sources_of, statements_of
 from kbforge.kb.entities import Corpus, EntityColumns
 from kbforge.kb.spelling import CHARACTERS, MOST, SLIP, Words, abbreviates, values_of
 from kbforge.numerics import at_numbers, spread, starts_of
-from kbforge.texts.kinds import kind_of, read_as, read_otherwise
+from kbforge.texts import digest_of
+from kbforge.texts.kinds import Kind, kind_of, read_as, read_otherwise
 from kbforge.texts.kinds import stated as normalised
 
 FEATURES = (
@@ -62,11 +63,12 @@ _STATES, _STATES_WRONGLY = 0.5, 0.05
 _LEAST, _MOST = 0.005, 0.995
 _LEAST_RIGHT = 1 / 3  # an attribute with a smaller r, such as a number of rows, is of records
 _LEAST_OF_SOURCE = 30  # statements with which a source has a rate of its own
-_MOST_TEXTS = 50_000  # of an attribute that say how its values look
-_TRIGRAM_BITS = 18
+_MOST_TEXTS, _FEWER = 50_000, 5_000  # of an attribute that say how its values look; if none asks
+_TRIGRAM_BITS, _MOST_COUNTS = 18, 1 << 20  # counts that are kept
 _PRIME = 0x9E3779B97F4A7C15
-_DIGITS, _RATE_DIGITS = 3, 5
+_DIGITS = 3
 _DATES = ("date", "month first")
+_Digests: TypeAlias = NDArray[np.uint64]
 
 
 class AttributeRates(Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,6 +80,7 @@ class AttributeRates(Struct, frozen=True, forbid_unknown_fields=True):
     states: Probability = _STATES  # s
     states_wrongly: Probability = _STATES_WRONGLY  # f
     sources: dict[str, Probability] = {}  # r of those with many statements
+    kind: Kind | None = None  # of its values in question, if it had any
 
 
 Rates: TypeAlias = Mapping[str, AttributeRates]
@@ -129,6 +132,7 @@ class Facts:
         entities: IntArray,
         corpus: Corpus | None = None,
         rates: Rates | None = None,
+        looks: Looks | None = None,
         weights: Sequence[float] = WEIGHTS,
     ) -> Facts | None:
         """The facts of a grouping; None if no value is in question.
@@ -137,7 +141,7 @@ class Facts:
             fragments: of a file.
             entities: the first fragment of the entity of each, shape [fragments].
             corpus: facts about all fragments; None computes them.
-            rates: what was learned before; None learns.
+            rates, looks: what was learned before; None learns.
             weights: of the features.
 
         """
@@ -145,7 +149,7 @@ class Facts:
         corpus = Corpus.of(stated) if corpus is None else corpus
         voters = Voters(stated, fragments, corpus.several, rates)
         words = Words.of(stated) if corpus.words is None else corpus.words
-        questions, code, candidate = questions_of(stated, entities, voters, words)
+        questions, code, candidate = questions_of(stated, entities, voters, words, looks)
         if not len(code):
             return None
         prior = questions.features @ np.array(weights)
@@ -166,6 +170,21 @@ class Facts:
         known = found >= 0
         told = zip(values[known].tolist(), found[known].tolist(), strict=True)
         return {value: f',"confidence":{probability}' for value, probability in told}
+
+
+def facts_to_keep(fragments: Sequence[Fragment], of: IntArray, corpus: Corpus) -> LearnedState:
+    """What a store keeps of a file, of looks the most frequent; arguments as for `Facts.of`."""
+    facts = Facts.of(fragments, of, corpus)
+    rates, code = ({}, np.zeros(0, np.int64)) if facts is None else (facts.rates, facts._code)
+    looks = Looks.of(statements_of(fragments), code)
+    most = np.sort(np.argsort(-looks.counts, kind="stable")[:_MOST_COUNTS])
+    arrays = {name: column[most] for name, column in looks._asdict().items()}
+    return LearnedState({"rates": to_builtins(rates)}, arrays)
+
+
+def kept_facts(kept: LearnedState) -> tuple[Rates, Looks]:
+    """The rates and looks that a store keeps, for `Facts.of`."""
+    return convert(kept.values["rates"], dict[str, AttributeRates]), Looks(**kept.arrays)
 
 
 def posterior_of(questions: Questions, prior: FloatArray, rates: ErrorRates) -> FloatArray:
@@ -298,6 +317,7 @@ class Voters:
     ) -> None:
         self.attributes, self.rates = stated.attributes, rates
         self._source, self._names = sources_of(fragments)
+        self.kinds = {name: r.kind for name, r in (rates or {}).items() if r.kind is not None}
         known = [(rates or {}).get(name) for name in self.attributes]
         of_several = [
             name in several if r is None else r.several
@@ -342,9 +362,10 @@ class Voters:
         n = len(self.attributes)
         sources: list[dict[str, float]] = [{} for _ in range(n)]
         for (attribute, source), right in zip(self._named(), rates.right[n:].tolist(), strict=True):
-            sources[attribute][source] = round(right, _RATE_DIGITS)
-        right, *columns = (np.round(c[:n], _RATE_DIGITS).tolist() for c in rates)
-        parts = zip(right, columns[0], self.several.tolist(), *columns[1:], sources, strict=True)
+            sources[attribute][source] = right
+        right, *columns = (c[:n].tolist() for c in rates)
+        kinds, several = map(self.kinds.get, self.attributes), self.several.tolist()
+        parts = zip(right, columns[0], several, *columns[1:], sources, kinds, strict=True)
         return {name: AttributeRates(*of) for name, of in zip(self.attributes, parts, strict=True)}
 
     def _named(self) -> list[tuple[int, str]]:
@@ -354,15 +375,15 @@ class Voters:
 
 
 def questions_of(
-    stated: Statements, entities: IntArray, voters: Voters, words: Words
+    stated: Statements, entities: IntArray, voters: Voters, words: Words, looks: Looks | None
 ) -> tuple[Questions, IntArray, IntArray]:
     """The values in question; and of each of their texts the code and the candidate.
 
     Args:
         stated: what the fragments of a file state.
         entities: the first fragment of the entity of each, shape [fragments].
-        voters: who states it.
-        words: the words of the file.
+        voters: who states it; they learn the kinds of attributes in question that have none.
+        words, looks: those of the file; without looks these statements are counted.
 
     """
     said = _Said.of(stated, entities)
@@ -371,7 +392,7 @@ def questions_of(
     first, text = _runs(said.code)
     texts = said.where(first)
     contested = np.flatnonzero(_sizes(texts.cell) > 1)
-    pool, values = _pooled(stated, texts.where(contested))
+    pool, values = _pooled(stated, texts.where(contested), voters.kinds)
     key = np.full(len(first), -1)
     key[contested] = texts.cell[contested] * len(values) + pool
     keys = np.unique(key[contested])
@@ -392,12 +413,14 @@ def questions_of(
     is_first = voters.several[attribute]
     is_first[start] = True
     options, of_option = texts.where(of_text >= 0), of_text[of_text >= 0]
+    looks = Looks.of(stated, options.code) if looks is None else looks
+    near = _near(start, pools, size)
     questions = Questions(
         voters.several,
         np.flatnonzero(is_first),
         np.cumsum(is_first) - 1,
         attribute,
-        _features(stated, options, of_option, words, _near(start, pools, size), size),
+        _features(stated, options, of_option, words, looks, near, size),
         size.astype(np.float64),
         np.bincount(stating, minlength=len(start))[cell].astype(np.float64),
         np.array([not value for value in pools], np.bool_),
@@ -409,15 +432,18 @@ def questions_of(
     return questions, options.code, of_option
 
 
-def _pooled(stated: Statements, said: _Said) -> tuple[IntArray, list[str]]:
-    """The number of the value that each text spells, and the values in order; "" says nothing."""
+def _pooled(stated: Statements, said: _Said, known: dict[str, Kind]) -> tuple[IntArray, list[str]]:
+    """The number of the value that each text spells, and the values in order; "" says nothing.
+    Kinds of attributes are added to those `known`."""
     texts = said.texts(stated)
     read = [normalised((text,)) for text in texts]
     names = [stated.attributes[a] for a in said.attribute.tolist()]
     counts: dict[str, Counter[str]] = {}
     for name, value in zip(names, read, strict=True):
-        counts.setdefault(name, Counter())[value] += 1
-    kinds = read_otherwise({name: kind_of(of) for name, of in counts.items()})
+        if name not in known:
+            counts.setdefault(name, Counter())[value] += 1
+    known |= {name: kind_of(of) for name, of in counts.items()}
+    kinds = read_otherwise(known)
     pooled = list[str]()
     for a, b in pairwise([*_runs(said.cell)[0].tolist(), len(texts)]):
         if (kind := kinds.get(names[a])) is not None:
@@ -446,12 +472,13 @@ def _features(
     said: _Said,
     candidate: IntArray,
     words: Words,
+    looks: Looks,
     near: FloatArray,
     size: IntArray,
 ) -> FloatArray:
     """How candidates look, of their texts the best; shape [candidates, FEATURES]."""
     best, rare = np.full((4, len(size)), -np.inf), -words.rare_in(said.texts(stated))
-    for row, column in zip(best, (rare, *_looks(stated, said)), strict=True):
+    for row, column in zip(best, (rare, *looks.of_texts(stated, said)), strict=True):
         np.maximum.at(row, candidate, column)
     common = np.log1p((best[1] - size).clip(0))
     return np.column_stack((common, -best[0], near, *np.log(best[2:]), np.ones(len(size))))
@@ -483,29 +510,62 @@ def _near(start: IntArray, pools: Sequence[str], count: IntArray) -> FloatArray:
     return np.asarray(near)
 
 
-def _looks(stated: Statements, said: _Said) -> FloatArray:
-    """Of each text how many statements of its attribute have the same letters and digits, how many
-    texts its shape, and how often texts have its rarest three characters; shape [3, texts]."""
-    looks = np.zeros((3, len(said.code)))
-    firsts = starts_of([len(texts) for texts in stated.texts])
-    count = np.bincount(firsts[stated.attribute] + stated.value, minlength=firsts[-1])
-    for attribute in np.unique(said.attribute).tolist():
-        at = np.flatnonzero(said.attribute == attribute)
-        number, texts = said.value[at], stated.texts[attribute]
-        some = np.union1d(np.arange(0, len(texts), 1 + len(texts) // _MOST_TEXTS), number)
-        starts, content = _bytes(texts, some)
-        is_letter = (content >= 97) & (content <= 122) | (content >= 128)
-        is_digit = (content >= 48) & (content <= 57)
-        kind = np.where(is_digit, 48, np.where(is_letter, 97, content))
-        is_inner = np.append(False, is_letter[1:] & is_letter[:-1])
-        is_inner[starts[:-1]] = False
-        place = np.searchsorted(some, number)
-        looks[:, at] = (
-            _equal(starts, content, is_letter | is_digit, count[firsts[attribute] + some])[place],
-            _equal(starts, kind, ~is_inner, np.ones(len(some)))[place],
-            _of_rarest_trigram(starts, content)[place],
-        )
-    return looks
+class Looks(NamedTuple):
+    """How many statements of an attribute have the same letters and digits, how many texts its
+    shape, and how often texts have three characters; without what a file has once."""
+
+    keys: NDArray[np.uint64]  # digests, ascending
+    counts: IntArray
+
+    @classmethod
+    def of(cls, stated: Statements, asked: IntArray) -> Looks:
+        """The looks of all attributes. If one has too many texts, some count, among them those in
+        question, with these codes."""
+        firsts = starts_of([len(texts) for texts in stated.texts])
+        count = np.bincount(firsts[stated.attribute] + stated.value, minlength=firsts[-1])
+        found = [(np.zeros(0, np.uint64), np.zeros(0, np.int64))]
+        number = np.unique(asked % max(firsts[-1], 1))
+        for attribute, (begin, end) in enumerate(pairwise(firsts.tolist())):
+            own = number[slice(*np.searchsorted(number, (begin, end)))]
+            step = 1 + (end - begin) // (_MOST_TEXTS if len(own) else _FEWER)
+            some = np.union1d(np.arange(begin, end, step), own)
+            marks, _ = _marks(stated, attribute, some - begin)
+            for keys, weights in zip(marks, (count[some], None, None), strict=True):
+                key, place = np.unique(keys, return_inverse=True)
+                sums = np.bincount(place, weights).astype(np.int64)
+                found.append((key[sums > 1], sums[sums > 1]))
+        keys, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        order = np.argsort(keys)
+        return cls(keys[order], counts[order])
+
+    def of_texts(self, stated: Statements, said: _Said) -> FloatArray:
+        """The counts of each text, of its rarest three characters; shape [3, texts]."""
+        looks = np.zeros((3, len(said.code)))
+        for attribute in np.unique(said.attribute).tolist():
+            at = np.flatnonzero(said.attribute == attribute)
+            some, place = np.unique(said.value[at], return_inverse=True)
+            marks, starts = _marks(stated, attribute, some)
+            letters, shapes, trigrams = (at_numbers(*self, keys, 1) for keys in marks)
+            counts = letters, shapes, np.minimum.reduceat(trigrams, starts[:-1])
+            looks[:, at] = np.array(counts)[:, place]
+        return looks
+
+
+def _marks(stated: Statements, attribute: int, some: IntArray) -> tuple[list[_Digests], IntArray]:
+    """Digests of some texts' letters and digits, shapes, and trigrams, and where these begin."""
+    starts, content = _bytes(stated.texts[attribute], some)
+    is_letter = (content >= 97) & (content <= 122) | (content >= 128)
+    is_digit = (content >= 48) & (content <= 57)
+    kind = np.where(is_digit, 48, np.where(is_letter, 97, content))
+    is_inner = np.append(False, is_letter[1:] & is_letter[:-1])[: len(content)]
+    is_inner[starts[:-1]] = False
+    name = stated.attributes[attribute]
+    marks = (
+        _sums(starts, content, is_letter | is_digit),
+        _sums(starts, kind, ~is_inner),
+        _trigrams(starts, content),
+    )
+    return [m + np.uint64(digest_of(f"{k}\0{name}")) for k, m in enumerate(marks)], starts
 
 
 def _bytes(texts: Sequence[str], some: IntArray) -> tuple[IntArray, NDArray[np.uint8]]:
@@ -521,25 +581,21 @@ def _bytes(texts: Sequence[str], some: IntArray) -> tuple[IntArray, NDArray[np.u
     return starts, found + 32 * ((found >= 65) & (found <= 90)).astype(np.uint8)
 
 
-def _equal(
-    starts: IntArray, content: NDArray[np.uint8], kept: NDArray[np.bool_], weights: FloatArray
-) -> FloatArray:
-    """The weight of the texts that are equal to each in the bytes kept."""
+def _sums(starts: IntArray, content: NDArray[np.uint8], kept: NDArray[np.bool_]) -> _Digests:
+    """The digest of each text, of the bytes kept."""
     begin = np.append(0, np.cumsum(kept))[starts]
     place = np.arange(begin[-1]) - begin[:-1].repeat(np.diff(begin))
     power = np.cumprod(np.full(int(place.max(initial=0)) + 1, _PRIME, np.uint64))
     sums = np.append(np.uint64(0), np.cumsum(content[kept] * power[place], dtype=np.uint64))
-    _, number = np.unique(np.diff(sums[begin]), return_inverse=True)
-    return np.asarray(np.bincount(number, weights)[number])
+    return np.asarray(np.diff(sums[begin]))
 
 
-def _of_rarest_trigram(starts: IntArray, content: NDArray[np.uint8]) -> IntArray:
-    """How often all texts have the rarest three characters of each, whose ends are marked."""
+def _trigrams(starts: IntArray, content: NDArray[np.uint8]) -> _Digests:
+    """The digests of all three characters of each text, whose ends are marked."""
     length = np.diff(starts)
     shift = 2 * np.arange(len(length)).repeat(length)
     marked = np.zeros(len(content) + 2 * len(length), np.uint32)
     marked[np.arange(len(content)) + 1 + shift] = content
     code = marked[:-2] | marked[1:-1] << np.uint32(8) | marked[2:] << np.uint32(16)
     code = code * np.uint32(2654435761) >> np.uint32(32 - _TRIGRAM_BITS)
-    code = code[np.arange(len(content)) + shift]
-    return np.asarray(np.minimum.reduceat(np.bincount(code)[code], starts[:-1]))
+    return np.asarray(code[np.arange(len(content)) + shift], np.uint64)

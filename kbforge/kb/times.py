@@ -124,6 +124,13 @@ class StatedTimes:
         left = f"; {often[bad].sum():,} cannot be read, such as {got}" if bad else ""
         return f"{named}: {n} with a time, which no model compares{left}"
 
+    def apart(self, entities: IntArray) -> IntArray:
+        """The entity of each fragment, of its own if it has times: its values follow each other."""
+        has_time = self._rows[self._number, 1] >= 0
+        has_time[[fragment for fragment, *_ in self._of_values]] = True
+        own = entities.max(initial=0) + 1 + np.arange(len(entities))
+        return np.where(np.isin(entities, entities[has_time]), own, entities)
+
     def annotator(self, several: Collection[str]) -> Annotator:
         """Says first, last and until of values; attributes in `several` have no contradictions."""
 

@@ -26,12 +26,14 @@ from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import NotFoundError, StoreError, UsageError, quoted
 from kbforge.kb.entities import (
     MOST_ALTERNATIVES,
+    Annotator,
     Assembler,
     Corpus,
     Lines,
     entities_of,
     with_made,
 )
+from kbforge.kb.facts import Facts, Looks, Rates, kept_facts
 from kbforge.kb.read import made_from_json
 from kbforge.kb.spelling import Words
 from kbforge.kb.times import StatedTimes
@@ -57,6 +59,8 @@ from kbforge.store.tables import (
     verified_rows,
 )
 
+FACTS = "facts"
+"""The fact with the digest of what fused facts learned; None until a run that learned ends."""
 LARGEST = 2**63 - 1
 """A number that SQLite can compare."""
 _AT_ONCE = 400  # subproblems read at one time
@@ -76,6 +80,7 @@ class Store:
         self.database = database
         self.pages = StoredPages(database.connection)
         self._words: tuple[str, Words] | None = None  # and the digest that they are kept under
+        self._facts: tuple[str, tuple[Rates, Looks]] | None = None  # likewise
 
     @property
     def _rows(self) -> sqlite3.Connection:
@@ -108,6 +113,14 @@ class Store:
         words = None if digest is None or self._words is None else self._words[1]
         places = {attribute: place for place, attribute in enumerate(columns)}
         return Corpus(places, words, frozenset(frozen.get("several", ())))
+
+    @property
+    def facts(self) -> tuple[Rates, Looks] | None:
+        """What says how probable values in question are; None if it was not learned."""
+        digest = self.fact(FACTS)
+        if digest and (self._facts is None or self._facts[0] != digest):
+            self._facts = digest, kept_facts(self.kept(digest))
+        return self._facts[1] if digest and self._facts else None
 
     @property
     def time(self) -> str | None:
@@ -509,13 +522,13 @@ class StoreView(View):
         place = {number: at for at, number in enumerate(numbers.tolist())}
         ids: dict[int, str] = {}
         firsts: dict[int, int] = {}
-        entities = np.zeros(len(numbers), np.int64)
+        entities, owners = np.zeros((2, len(numbers)), np.int64)
         for id, _, members in rows_of(self._rows, "entity", "subproblem", names):
             held = numbers_from_bytes(members).tolist()
             places = [place[n] for n in held]
             at = min(places)
             ids[at], firsts[at] = id, min(held)
-            entities[places] = firsts[at]
+            entities[places], owners[places] = firsts[at], at
         sure = None
         if self._tell is not None:
             known = rows_of(self._rows, "confidence", "first", list(firsts.values()))
@@ -531,10 +544,13 @@ class StoreView(View):
 
         found = Assembler(fragments, subproblems, self._most, corpus, numbered)
         relations = None if links is None else links.relations(fragments, entities)
-        annotators = []
+        annotators, dated = list[Annotator](), StatedTimes(fragments, self._store.time)
+        learned = self._store.facts
+        if learned and (facts := Facts.of(fragments, dated.apart(owners), corpus, *learned)):
+            annotators.append(facts.annotate)
         if links is not None and relations is not None:
             annotators.append(relations.annotator(links.ids, entities))
-        if dated := StatedTimes(fragments, self._store.time):
+        if dated:
             annotators.append(dated.annotator(corpus.several))
         yield from found.lines(
             lambda entities: map(id_of, entities.firsts.tolist()), sure, annotators

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -20,7 +19,6 @@ from kbforge.contracts.entity import Natural, Probability
 from kbforge.errors import NotFoundError, UsageError, how_sure, quoted
 from kbforge.jobs.report import Status, status_in
 from kbforge.kb.entities import Corpus, described
-from kbforge.kb.facts import Facts
 from kbforge.kb.show import grouping
 from kbforge.kb.similarity import leaf_names
 from kbforge.kb.similarity import similar as similar_fragments
@@ -312,7 +310,6 @@ def entity(readers: Readers, id: str, first: int = 0, at: str = "") -> EntityDet
             return FormerEntity(id, references(readers, store, now))
         block, own = _block(readers, store, id)
         fragments = readers.view_of(store).fragments(own)
-        own = _judged(own, fragments, store.corpus)
         told, end = _fragments(own, fragments, first)
         return EntityDetails(
             *(own.id, own.name, len(own.fragments), own.confidence, at, own.probability),
@@ -320,7 +317,7 @@ def entity(readers: Readers, id: str, first: int = 0, at: str = "") -> EntityDet
             subproblem=own.subproblem,
             properties=_properties(readers, store, own, period),
             distinct={attribute: len(values) for attribute, values in own.properties.items()},
-            contradictions=_contradictions(own, fragments, store.corpus, period),
+            contradictions=_contradictions(own, fragments, store.corpus),
             stated_as=_stated_as(readers, store, own, 0, _MOST_NAMED),
             fragments=told,
             next=end,
@@ -383,42 +380,17 @@ def _stated_as(readers: Readers, store: Store, own: Entity, begin: int, named: i
     return StatedAs(dict(counts.most_common()), by, following)
 
 
-def _judged(own: Entity, fragments: Sequence[Fragment], corpus: Corpus) -> Entity:
-    """An entity with the confidence of its values in question; where the store does not say it, by
-    the entity's own statements and mean error rates."""
-    if any(value.confidence is not None for of in own.properties.values() for value in of):
-        return own
-    found = Facts.of(fragments, np.zeros(len(fragments), np.int64), corpus, rates={})
-    if found is None:
-        return own
-    whole = described(fragments, corpus, [found.annotate]).properties
-    sure = {(name, value.value): value.confidence for name, of in whole.items() for value in of}
-    return replace(
-        own,
-        properties={
-            name: tuple(replace(value, confidence=sure[name, value.value]) for value in of)
-            for name, of in own.properties.items()
-        },
-    )
-
-
 def _contradictions(
-    own: Entity, fragments: Sequence[Fragment], corpus: Corpus, at: Period | None
+    own: Entity, fragments: Sequence[Fragment], corpus: Corpus
 ) -> dict[str, list[Claim]]:
     """The values in question by attribute, the most probable first, and who states each.
 
-    Attributes with several values are left out, and values that did not hold at a time or, without
-    one, no longer hold.
+    Attributes with several values are left out; values with times are not in question.
     """
     source = {one.id: one.source or "" for one in fragments}
     found: dict[str, list[Claim]] = {}
     for attribute, values in own.properties.items():
-        asked = [
-            (value, value.confidence)
-            for value in values
-            if value.confidence is not None
-            and (value.until is None if at is None else holds(value, at))
-        ]
+        asked = [(value, value.confidence) for value in values if value.confidence is not None]
         if len(asked) < 2 or attribute in corpus.several:
             continue
         taken = most_probable([value for value, _ in asked])
