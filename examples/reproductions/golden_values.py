@@ -62,6 +62,7 @@ from kbforge.contracts import (
     Subproblem,
     Value,
 )
+from kbforge.evaluation.reliability import calibration_error
 from kbforge.files.columns import statements_of
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster import cluster
@@ -417,7 +418,8 @@ class Lesson:
         stated, words = statements_of(file.fragments), file.corpus.words
         assert words is not None
         voters = facts.Voters(stated, file.fragments, file.corpus.several, None)
-        self.questions, code, candidate = facts.questions_of(stated, file.entities, voters, words)
+        found = facts.questions_of(stated, file.entities, voters, words, None)
+        self.questions, code, candidate = found
         q = self.questions
         self.right = np.zeros(len(q.cell), np.bool_)
         every = [
@@ -491,8 +493,7 @@ class Count:
     def error(self) -> float:
         """The expected calibration error."""
         sure, right = (np.array(column, np.float64) for column in zip(*self.sure, strict=True))
-        band = np.minimum(10 * sure, 9).astype(np.int64)
-        return float(np.abs(np.bincount(band, sure - right)).sum() / len(sure))
+        return calibration_error(sure, right, 10)
 
 
 def counts_of(file: File, weights: Sequence[float]) -> dict[str, Count]:

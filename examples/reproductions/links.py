@@ -20,20 +20,21 @@ Which entity a value names is known
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
+import runpy
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from types import ModuleType
+from types import SimpleNamespace
 
 import numpy as np
 from shell import data_folder
 
 import kbforge
 from kbforge.contracts import Entity, Fragment
+from kbforge.evaluation.reliability import calibration_error
 from kbforge.files.fragments import read_fragments, stop
 from kbforge.texts import normalised
 from kbforge_graphs.sources.graphrag import GraphRagSource
@@ -87,7 +88,8 @@ def of_graph(folder: Path, name: str) -> tuple[list[Fragment], Truth]:
 
 def made_up(seed: int = 7) -> tuple[list[Fragment], Truth]:
     """The world of the demo's maker, whose facts are entities; documents often name both."""
-    make = _generator()
+    demo = Path(__file__).parent.parent / "quickstart" / "generate.py"
+    make = SimpleNamespace(**runpy.run_path(str(demo)))
     random = Random(seed)
     things = make.entities(random, make.PRACTICE)
     world = make.PRACTICE
@@ -126,19 +128,6 @@ def _fragment(id: str, said: Mapping[str, Sequence[str]], label: str, source: st
     return Fragment(id, {a: tuple(v) for a, v in said.items()}, label=label, source=source)
 
 
-def _generator() -> ModuleType:
-    path = Path(__file__).parent.parent / "quickstart" / "generate.py"
-    spec = importlib.util.spec_from_file_location("generate", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["generate"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def scored(entities: Sequence[Entity], fragments: Sequence[Fragment], truth: Truth) -> str:
     """Precision, recall and ECE of the links, and how many there are."""
     label = {one.id: one.label for one in fragments}
@@ -159,13 +148,12 @@ def scored(entities: Sequence[Entity], fragments: Sequence[Fragment], truth: Tru
                         right.append(
                             main[value.meanings[0].entity] == truth[id, attribute, value.value]
                         )
-    bins = np.minimum((np.array(sure) * 10).astype(int), 9)
-    off = [abs(sum(sure[k] - right[k] for k in np.flatnonzero(bins == b))) for b in range(10)]
+    error = calibration_error(np.array(sure), np.array(right, np.float64), 10) if sure else 0.0
     n = max(len(right), 1)
     return (
         f"links {links:6,}  known {len(truth):6,}, in the file {len(linkable):6,}  "
         f"precision {sum(right) / n:.4f}  recall {sum(right) / max(len(linkable), 1):.4f}  "
-        f"ECE {sum(off) / n:.4f}"
+        f"ECE {error:.4f}"
     )
 
 

@@ -254,9 +254,23 @@ def reliability(claims: Claims, bins: int = BINS) -> Reliability:
         for k, n in enumerate(counts)
         if n
     )
-    # the counts cancel: a bin's share of the claims times the distance of its two means
-    ece = float(np.abs(reports - trues).sum() / count)
+    ece = calibration_error(reported, true, bins)
     return Reliability(count, bins, table, ece, float(np.mean((reported - true) ** 2)))
+
+
+def calibration_error(reported: FloatArray, true: FloatArray, bins: int = BINS) -> float:
+    """The expected calibration error of at least one probability, over bins of equal width.
+
+    Args:
+        reported: probabilities, shape [n].
+        true: 1 for what is true and 0 for what is not, shape [n].
+        bins: how many.
+
+    """
+    number = np.minimum((reported * bins).astype(np.int64), bins - 1)
+    reports, trues = (np.bincount(number, column, bins) for column in (reported, true))
+    # the counts cancel: a bin's share of the claims times the distance of its two means
+    return float(np.abs(reports - trues).sum() / len(reported))
 
 
 def cluster_probabilities(posterior: Posterior) -> dict[Cluster, float]:
