@@ -35,6 +35,7 @@ from kbforge.contracts import (
     Entity,
     FloatArray,
     Fragment,
+    IntArray,
     OnStage,
     OnStep,
     Posterior,
@@ -332,8 +333,7 @@ class KnowledgeBase:
 
     def members(self) -> ArrowTable:
         """One row per fragment: id, entity_id, entity_name, confidence, reported."""
-        view = EntitiesView(lambda: iter(self.entities))
-        return table_of(view, "members", self.number_ids)
+        return table_of(self._view(), "members", self.number_ids)
 
     def wide(self, policy: str | Path = FUSED) -> ArrowTable:
         """One row per entity: a golden record, with one column per attribute.
@@ -348,7 +348,7 @@ class KnowledgeBase:
         """
         rule = read_policy(str(policy))
         fragments = self.fragments if rule.needs_fragments else None
-        view = EntitiesView(lambda: iter(self.entities), fragments)
+        view = self._view(fragments)
         return table_of(GoldenView(view, rule), "wide")
 
     def pairs(self, threshold: float = 0.5) -> ArrowTable:
@@ -360,12 +360,14 @@ class KnowledgeBase:
             UsageError: the threshold is not a probability below 1.
 
         """
-        view = EntitiesView(lambda: iter(self.entities))
-        return table_of(view, "pairs", self.number_ids, threshold=threshold)
+        return table_of(self._view(), "pairs", self.number_ids, threshold=threshold)
 
     def relations(self) -> ArrowTable:
         """One row per relation between two entities: an attribute whose values name entities."""
-        return table_of(EntitiesView(lambda: iter(self.entities)), "relations")
+        return table_of(self._view(), "relations")
+
+    def _view(self, fragments: Sequence[Fragment] | None = None) -> EntitiesView:
+        return EntitiesView(lambda: iter(self.entities), fragments)
 
     def write(self, output: str | Path) -> str:
         """Write the entities as JSON lines; "-" is standard output, `.gz` compresses.
@@ -421,17 +423,20 @@ class KnowledgeBase:
         ]
 
     @cached_property
+    def _firsts(self) -> IntArray:
+        """The first fragment of each fragment's entity, shape [fragments]."""
+        return firsts_of_entities(self.posterior)
+
+    @cached_property
     def _facts(self) -> Facts | None:
         """How probable values are that contradict each other; None if none do."""
-        entities = firsts_of_entities(self.posterior)
-        entities = self.dated.apart(entities) if self.dated else entities
+        entities = self.dated.apart(self._firsts) if self.dated else self._firsts
         return Facts.of(self.fragments, entities, self._corpus)
 
     @cached_property
     def _relations(self) -> Relations | None:
         """What values mean that name other entities; None if no attribute refers."""
-        entities = firsts_of_entities(self.posterior)
-        return Relations.of(self.fragments, entities, self.refers, self._stated)
+        return Relations.of(self.fragments, self._firsts, self.refers, self._stated)
 
     def state_confidence(self) -> None:
         """Compute the confidence of the entities now; otherwise, their first use does."""
