@@ -221,6 +221,16 @@ Against: TypeAlias = Annotated[
         metavar="AUTHORITY",
     ),
 ]
+By: TypeAlias = Annotated[
+    str | None,
+    option(
+        "--as",
+        "Name of who says so, for the audit.",
+        metavar="NAME",
+        show_default="$KBFORGE_AS, or the user of this machine",
+    ),
+]
+Note: TypeAlias = Annotated[str | None, option("--note", "Why, for the audit.", metavar="TEXT")]
 Seed: TypeAlias = Annotated[int, option("--seed", "Random seed.", min=0)]
 # for a verb whose default uses no random numbers
 HiddenSeed: TypeAlias = Annotated[int, option("--seed", "Random seed.", min=0, hidden=True)]

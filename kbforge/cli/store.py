@@ -121,6 +121,9 @@ def changes(
             "the next --since.",
         ),
     ] = False,
+    audit: Annotated[
+        bool, option("--audit", "Write who wrote what in these runs, when and why.")
+    ] = False,
 ) -> None:
     """List the entities that changed between two runs.
 
@@ -129,9 +132,15 @@ def changes(
     it; and relinked, unchanged entities with a value of its name that means another entity now. An
     entity whose fragments were erased is listed without their ids.
 
+    With --audit, each line is a run, a decision or an undo: its time (at), the name of who made it
+    (by), and what it said. The line's chain is the SHA-256 of the line before and of this one, so
+    kbforge check finds a missing or altered line. After an erasure, said is null.
+
     Examples:
 
         kbforge changes kb.sqlite --since 4 -o changes.jsonl
+
+        kbforge changes kb.sqlite --audit -o audit.jsonl
 
         kbforge changes kb.sqlite --since 4 --to 6
 
@@ -141,13 +150,20 @@ def changes(
     from msgspec import to_builtins
 
     from kbforge.files.io import open_output, require_apart
+    from kbforge.store.audit import audit_of
     from kbforge.store.changes import changes as read
     from kbforge.store.changes import read_changes
     from kbforge.store.database import Database
     from kbforge.store.store import Store
 
+    if audit and as_json:
+        raise UsageError("--audit writes lines; give it without --json")
     require_apart(output, [store])
     with Database(store) as database, database.snapshot(), open_output(output) as out:
+        if audit:
+            for line in audit_of(database.connection, since, to):
+                out.write(orjson.dumps(to_builtins(line)) + b"\n")
+            return
         if as_json:
             told = to_builtins(read_changes(Store(database), since, to))
             del told["after"]  # all of them are there
@@ -267,6 +283,8 @@ def decide(
     undo: Annotated[
         int | None, option("--undo", "Withdraw decision number N (see --list).", metavar="N")
     ] = None,
+    by: options.By = None,
+    note: options.Note = None,
     as_json: options.Json = False,
 ) -> None:
     """Decide that two fragments are the same entity or not.
@@ -283,6 +301,8 @@ def decide(
 
         kbforge decide kb.sqlite different row-17 row-21
 
+        kbforge decide kb.sqlite same row-17 row-20 --as ada --note "same phone"
+
         kbforge decide kb.sqlite --file decisions.jsonl --json
 
         kbforge decide kb.sqlite --list
@@ -291,6 +311,7 @@ def decide(
     """
     from kbforge.files.answers import read_decisions
     from kbforge.jobs import decide as job
+    from kbforge.store.audit import signed
 
     given = [part for part in (said, a, b) if part is not None]
     if list_them or undo is not None:
@@ -302,7 +323,8 @@ def decide(
         _list_decisions(store, as_json)
         return
     if undo is not None:
-        done = job.undo(store, undo)
+        with signed(by, note):
+            done = job.undo(store, undo)
         how = "exactly as before" if done.told["exact"] else "clustered again without it"
         what = "was undone before" if done.told["already"] else f"undone, {how}"
         console.print_done(done, store, f"decision {undo} {what}", as_json)
@@ -311,7 +333,8 @@ def decide(
         decisions = read_decisions(file)
     else:
         decisions = job.decisions_of([(given[0], given[1], given[2])])
-    done = job.decide(store, decisions, unknown)
+    with signed(by, note):
+        done = job.decide(store, decisions, unknown)
     numbers = done.told["decisions"]
     which = f"decision {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} decisions"
     if done.told["already"]:
@@ -321,11 +344,14 @@ def decide(
 
 def _list_decisions(store: str, as_json: bool) -> None:
     from kbforge.jobs.decide import deciders
+    from kbforge.store.audit import made_by
     from kbforge.store.database import Database
     from kbforge.store.store import Store
 
-    with Database(store) as database:
-        decisions, by = Store(database).decisions(), deciders(Store(database))
+    with Database(store) as database, database.snapshot():
+        decisions, programs = Store(database).decisions(), deciders(Store(database))
+        lines = made_by(database.connection)
+    made = [(one, lines.get(one.number)) for one in decisions]
     if as_json:
         rows = [
             {
@@ -335,15 +361,18 @@ def _list_decisions(store: str, as_json: bool) -> None:
                 "b": one.second,
                 "run": one.run,
                 "undone": one.undone,
-                "by": by.get(one.number),
+                "by": line.by if line else programs.get(one.number),
+                "program": one.number in programs,
+                "at": line.at if line else None,
+                "note": line.note if line else "",
             }
-            for one in decisions
+            for one, line in made
         ]
         console.print_json({"decisions": rows})
     elif not decisions:
         console.note("the store has no decisions")
     else:
-        columns = ("decision", "says", "fragment", "fragment", "run", "undone in run", "by")
+        columns = ("decision", "says", "fragment", "fragment", "run", "undone in run", "by", "note")
         shown = [
             (
                 str(one.number),
@@ -352,9 +381,10 @@ def _list_decisions(store: str, as_json: bool) -> None:
                 quoted(one.second, 400),
                 str(one.run),
                 "" if one.undone is None else str(one.undone),
-                quoted(by.get(one.number, "a person"), 400),
+                quoted(line.by if line else programs.get(one.number, ""), 400),
+                quoted(line.note if line else "", 400),
             )
-            for one in decisions
+            for one, line in made
         ]
         console.stdout().print(console.table_of(columns, shown))
 
@@ -375,6 +405,8 @@ def remove(
     secure: Annotated[
         bool, option("--secure", "Also erase their content from the file, its log and the models.")
     ] = False,
+    by: options.By = None,
+    note: options.Note = None,
     as_json: options.Json = False,
 ) -> None:
     """Remove fragments from a store.
@@ -396,10 +428,12 @@ def remove(
         kbforge remove kb.sqlite row-17 --secure
     """
     from kbforge.jobs import remove as job
+    from kbforge.store.audit import signed
 
     if not fragments and source is None:
         raise UsageError("expected the ids of fragments, or --source; see --help")
-    done = (job.erase if secure else job.remove)(store, fragments or (), source)
+    with signed(by, note):
+        done = (job.erase if secure else job.remove)(store, fragments or (), source)
     gone = counted(done.told["removed"], "fragment")
     how = "erased" if secure else "removed"
     what = f"all of them were {how} before" if done.told["already"] else f"{gone} {how}"

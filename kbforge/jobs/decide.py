@@ -62,6 +62,7 @@ from kbforge.jobs.opening import (
     resume,
     unchanged,
 )
+from kbforge.store.audit import record, signed
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import (
@@ -75,6 +76,8 @@ from kbforge.store.tables import (
 )
 from kbforge.store.writing import ActiveRun, begin, write_run
 
+UNDOES = "undo"
+"""The verb of runs that withdraw a decision."""
 _REPORTED = "reported"
 """The fact with the reported probability of each decided pair."""
 _PROGRAMS = "programs"
@@ -193,7 +196,7 @@ def undo(path: str, number: int) -> EventResult:
     began = time.perf_counter()
     with locked(path) as store:
         store.require_made()
-        return take_back(store, number, began, lambda about: resume(store, "undo", about, began))
+        return take_back(store, number, began, lambda about: resume(store, UNDOES, about, began))
 
 
 def take_back(
@@ -217,11 +220,12 @@ def take_back(
         return unchanged(store, undone=number, exact=None, already=True)
     about = in_words(decided.decision)
     if store.fact("last") == number:
-        run = begin(store, "undo", about, began)
-        _undo_exactly(store, run, number, True)
+        run = begin(store, UNDOES, about, began)
+        _undo_exactly(store, run, decided, True)
         done = {"undone": number, "exact": True, "already": False}
         return EventResult(run.number, store.n_fragments, store.n_entities, done)
     held = resumed(about)
+    held.run.undoes = decided
     held.session.lift([decided.decision])
     held.writing.followed()
     held.writing.also(
@@ -231,18 +235,21 @@ def take_back(
     return held.result(undone=number, exact=False, already=False)
 
 
-def _undo_exactly(store: Store, run: ActiveRun, decision: int, finished: bool) -> None:
+def _undo_exactly(store: Store, run: ActiveRun, decided: DecisionRecord, finished: bool) -> None:
     """Undo the last decision in one transaction: every row is restored.
 
     Entities that the decision made no longer exist; their ids redirect to those with their
     fragments.
     """
 
+    decision = decided.number
+
     def all_of_it(rows: sqlite3.Connection) -> None:
         vanishing = _images(store, rows, run.number, decision)
         bring_back(rows, decision)
         rows.execute("DELETE FROM erased WHERE decision = ?", (decision,))
         change_rows(rows, "decision", {decision: {"undone": run.number}})
+        record(rows, run.number, UNDOES, "", decided)
         leads = {entity: (orjson.dumps(store.holders(held)),) for entity, held in vanishing.items()}
         write_rows(rows, "redirect", leads)
         write_run(rows, run.row(ask(rows, "SELECT count(*) FROM entity")[0][0], finished))
@@ -347,7 +354,7 @@ class StoreReview(PosteriorReview):
         before, wrong = held.store.fact(_PROGRAMS, []), error_rates([*self.answers, said])[by]
         if same is not None and wrong <= MOST_WRONG and question is not _CHECK:
             held.facts[_PROGRAMS] = [*before, [*said, held.store.next_decision]]
-            with contextlib.suppress(ContradictionError, LikelihoodError):
+            with contextlib.suppress(ContradictionError, LikelihoodError), signed(by):
                 super()._keep(evidence, same, by, wrong)
                 return
         held.facts[_PROGRAMS] = [*before, [*said, None]]
@@ -358,13 +365,14 @@ class StoreReview(PosteriorReview):
 
     def _withdraw(self) -> SubproblemChanges:
         """Whether the undo restored the store exactly."""
-        held, number = self._held, self._made[-1].number
+        held, decided = self._held, self._made[-1]
         rows = held.store.database.connection
         where = "WHERE decision = ? AND name = 'page'"
         names = {
-            orjson.loads(key)[0] for _, _, key, _ in read_rows(rows, "erased", where, (number,))
+            orjson.loads(key)[0]
+            for _, _, key, _ in read_rows(rows, "erased", where, (decided.number,))
         }
-        _undo_exactly(held.store, held.run, number, False)
+        _undo_exactly(held.store, held.run, decided, False)
         held.reopen()
         self._made.pop()
         there = names & set(held.store.pages.names())

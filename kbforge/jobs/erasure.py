@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import orjson
 
 from kbforge.contracts import Run
 from kbforge.kb.entities import entity_ids
+from kbforge.store.audit import END, audit_of
 from kbforge.store.changes import known_of
 from kbforge.store.database import MARK, remove_index
 from kbforge.store.store import Store
@@ -99,6 +100,22 @@ def _forget(rows: sqlite3.Connection, gone: set[str], source: str | None) -> Non
         if verb != FILLS or any(name in about for name in names)
     }
     change_rows(rows, "run", told_of)
+    _forget_said(rows, gone, names)
+
+
+def _forget_said(rows: sqlite3.Connection, gone: set[str], names: Sequence[str]) -> None:
+    """Empty what lines of the audit say of the fragments; their digests keep the chain."""
+    emptied: dict[int, dict[str, bytes]] = {}
+    for line in audit_of(rows):
+        said = line.said or {}
+        if "a" in said:
+            tells = said["a"] in gone or said["b"] in gone
+        else:
+            about = said.get("about", "")
+            tells = about and (line.verb != FILLS or any(name in about for name in names))
+        if tells or any(name in said.get("note", "") for name in names):
+            emptied[line.number] = {"said": b""}
+    change_rows(rows, "audit", emptied)
 
 
 def _empty(
@@ -110,7 +127,7 @@ def _empty(
     are not reused, so readers of the changes can continue.
     """
     _forget(rows, gone, source)
-    rows.execute("DELETE FROM meta WHERE name <> ?", (MARK,))
+    rows.execute("DELETE FROM meta WHERE name NOT IN (?, ?)", (MARK, END))
     for table in ("kept", "page", "led", "mention", "entity", "redirect", "confidence", "stale"):
         rows.execute(f"DELETE FROM {table}")
     write_rows(rows, "meta", {ERASING: (orjson.dumps(rest),)})

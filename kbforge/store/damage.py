@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from kbforge.errors import StoreError, quoted
+from kbforge.store.audit import END, broken
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.tables import COLUMNS, checksum
 
@@ -63,6 +64,7 @@ class References:
         self._homes: dict[int, int] = {}
         self._entities: list[tuple[str, int, bytes]] = []
         self._runs: list[tuple[int, int]] = []
+        self._audit: list[tuple[Any, ...]] = []
         self._mentioned: set[int] = set()
         self._keys: dict[str, set[Any]] = {"page": set(), "kept": set(), "image": set()}
 
@@ -78,6 +80,8 @@ class References:
             self._mentioned.update(numbers_from_bytes(row[1])[::2].tolist())
         elif table == "run":
             self._runs.append((row[0], row[6]))
+        elif table == "audit":
+            self._audit.append(row)
         elif table in self._keys:
             self._keys[table].add(row[0])
 
@@ -88,6 +92,7 @@ class References:
             yield "run lacks rows"
         if not self._keys["image"] <= {number for number, _ in self._runs}:
             yield "image has rows of runs that do not exist"
+        yield from broken(self._audit, self._facts.get(END))
         for home in sorted(set(self._homes.values()) - self._keys["page"]):
             yield f"page lacks subproblem {home}, which fragments name"
         held: set[int] = set()

@@ -394,6 +394,7 @@ class StoreView(View):
         if (
             any(moved[name] != first for name, first, _ in rows)
             or len({*firsts}) != self._store.pages.totals.n_subproblems
+            or {*map(type, firsts)} - {int}
             or firsts != sorted({*firsts})
         ):
             damaged(self._rows, "the order of subproblems")

@@ -13,6 +13,7 @@
 | image | the state of an entity when a run first changed it |
 | run | a command that wrote |
 | decision | a decision about two fragments, and whether it was undone |
+| audit | who wrote what, when and why (`kbforge.store.audit`) |
 | confidence | an entity by the number of its first fragment: size, reported, and confidence |
 | stale | a subproblem that changed since the confidence of its entities was computed |
 | erased | a row before a decision: undoing the last decision restores the exact state |
@@ -47,10 +48,11 @@ Rows: TypeAlias = Mapping[Any, Sequence[Any] | None]
 Row: TypeAlias = tuple[Any, ...]
 
 APPLICATION = 0x4B424647  # "KBFG"
-VERSION = 3
+VERSION = 4
 _EARLIER = {
     1: "4220418b50fe0120099afddc30546b98f74e2e186113c509763656a3952a7827",
     2: "2f27a86752854c1aa19ae0c8353fc9a3b543fde6c60514890f13cc519ce68eef",
+    3: "519a2d1b0d9bd6693b1cb1be284268d9d7ee1c43b5d58379a1768f5737418897",
 }
 """The digest of `_schema_of` a store of an earlier version."""
 _AT_ONCE = 500  # values in one question
@@ -69,6 +71,10 @@ COLUMNS = {
         *("seconds", "began"),
     ),
     "decision": ("number", "same", "first", "second", "run", "undone"),
+    "audit": (
+        *("number", "at", "author", "verb", "run", "decision"),
+        *("digest", "chain", "said"),
+    ),
     "erased": ("decision", "name", "key", "content"),
     "confidence": ("first", "subproblem", "size", "reported", "confidence"),
     "stale": ("subproblem",),
@@ -165,6 +171,18 @@ CREATE TABLE decision (
     undone INTEGER,
     checksum INTEGER NOT NULL
 );
+CREATE TABLE audit (
+    number INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    author TEXT NOT NULL,
+    verb TEXT NOT NULL,
+    run INTEGER NOT NULL,
+    decision INTEGER,
+    digest TEXT NOT NULL,
+    chain TEXT NOT NULL,
+    said BLOB NOT NULL,
+    checksum INTEGER NOT NULL
+);
 CREATE TABLE erased (
     decision INTEGER NOT NULL,
     name TEXT NOT NULL,
@@ -246,13 +264,17 @@ def _make_tables(database: sqlite3.Connection) -> None:
 def migrate(database: sqlite3.Connection) -> None:
     """Bring an earlier store up to date, within the current transaction.
 
-    Version 1 had no checksums, version 2 no mentions; `kbforge refit` finds these.
+    Version 1 had no checksums, version 2 no mentions, which `kbforge refit` finds, and version 3 no
+    audit, which begins now.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version == 1:
         _copy_with_checksums(database)
     else:
-        database.execute(next(table for table in _TABLES.split(";") if "TABLE mention" in table))
+        new = ("TABLE audit", "TABLE mention")[: 4 - version]
+        for statement in _TABLES.split(";"):
+            if any(name in statement for name in new):
+                database.execute(statement)
     database.execute(f"PRAGMA user_version = {VERSION}")
 
 

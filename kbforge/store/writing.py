@@ -38,6 +38,7 @@ from kbforge.contracts import (
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import to_line
 from kbforge.kb.entities import entity_ids
+from kbforge.store.audit import record
 from kbforge.store.database import Database
 from kbforge.store.mentions import REFERS, add_mentions, forget_mentions
 from kbforge.store.pages import (
@@ -78,6 +79,7 @@ class ActiveRun:
     added: int = 0  # fragments so far
     removed: int = 0
     written: bool = False  # whether it has a row
+    undoes: DecisionRecord | None = None
 
     def row(self, entities: int, finished: bool) -> Run:
         """The run's current record."""
@@ -247,6 +249,9 @@ class StoreWriter:
                 pair = decided.first, decided.second
                 row = (decided.number, int(decided.same), *pair, decided.run, None)
                 insert_rows(database, "decision", [row])
+            if decided is not None or not self._run.written:
+                run = self._run
+                record(database, run.number, run.verb, run.about, decided or run.undoes)
             self._write_fragments(database, checkpoint, undoable)
             self._write_session(database, checkpoint, undoable)
             self._entities.write(database, undoable)

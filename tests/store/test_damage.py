@@ -27,6 +27,7 @@ from kbforge.jobs.decide import decide, decisions_of
 from kbforge.jobs.remove import remove
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
+from kbforge.store.audit import record
 from kbforge.store.database import SMALL, Database
 from kbforge.store.pages import page_from_bytes, page_to_bytes
 from kbforge.store.store import Store
@@ -192,6 +193,8 @@ def test_a_changed_row_is_noticed_by_whoever_reads_it(table: str, path: Path) ->
     with Database(str(path), write=True) as database:
         if table == "mention":  # nor mentions
             insert_rows(database.connection, table, [(1, b"")])
+        if table == "audit":  # nor an audit
+            database.transaction(lambda rows: record(rows, 1, "cluster", ""))
         column = COLUMNS[table][-1] if table != "stale" else "checksum"
         database.connection.execute(f"UPDATE {table} SET {column} = '1'")
     with pytest.raises(KBForgeError, match=rf"damaged: the row .* of {table} is damaged"):
