@@ -48,7 +48,7 @@ demo: $(VENV)/.installed
 	@mkdir -p $(DEMO)/out
 	$(BIN)/kbforge cluster $(DEMO)/fragments.jsonl -o $(DEMO)/out/kb.jsonl
 	$(BIN)/kbforge evaluate $(DEMO)/out/kb.jsonl $(DEMO)/fragments.jsonl | head -n 4
-	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --fragment 'minutes/0042#1'
+	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --fragment 'ledger/019#4'
 	$(BIN)/kbforge show $(DEMO)/out/kb.jsonl --ambiguous --top 1
 
 # everything runs even if one part fails, so that one run tells all that is wrong

@@ -8,12 +8,16 @@ again writes the same bytes:
 It writes, beside itself,
 
 - `mentions.csv`     the raw input of the demo, one row a mention, with the gold label;
-- `fragments.jsonl`  the same mentions as canonical fragments, with their documents as sources;
+- `fragments.jsonl`  the same mentions as canonical fragments, with their documents as sources and
+                     the dates of these in the metadata;
+- `meanings.csv`     which entity the values of these mentions mean, by its gold label;
 - `train.jsonl`      labelled mentions of other entities, to train and calibrate on;
 - `practice.jsonl`   labelled mentions of more entities, to learn how far to trust a confidence.
 
 The data are ambiguous on purpose. Names come as typos, initials, surnames, inversions and former
-names; several entities share a name; and six mentions in ten are a name and nothing else.
+names; several entities share a name; and six mentions in ten are a name and nothing else. Most
+employers, birthplaces and headquarters are entities of the same file, in any of their spellings. A
+document often mentions these beside what it says of them, and then writes them alike.
 """
 
 from __future__ import annotations
@@ -22,10 +26,13 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
+from itertools import count
 from pathlib import Path
 from random import Random
+from typing import TypeAlias
 
 SEED = 20_240_611
 COLUMNS = (
@@ -34,7 +41,11 @@ COLUMNS = (
 )  # fmt: skip
 SEPARATOR = "|"
 NAME_ONLY = 0.6
-SOURCES = ("newswire", "gazette", "minutes", "registry")
+OUTSIDE = 0.2  # of the employers, birthplaces and headquarters: not entities of the file
+BESIDE = 0.6  # of those that are: mentioned in the same document
+IN_TURN = ("employer",)  # facts that hold one after another
+FIRST_DAY, DAYS = date(2015, 1, 1), 1826
+SOURCES = ("wire", "gazette", "minutes", "ledger")
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -177,26 +188,47 @@ PRACTICE = World(
 )
 
 
+WORLDS = {"DEMO": DEMO, "TRAIN": TRAIN, "PRACTICE": PRACTICE}
+
+
 @dataclass(frozen=True)
 class Thing:
     """One entity: its label, the ways it is written with their weights, and its facts."""
 
     label: str
     spellings: dict[str, float]
-    facts: dict[str, tuple[str, ...]]
+    facts: dict[str, tuple[Fact, ...]]
+
+    def __str__(self) -> str:
+        """Its full name."""
+        return next(iter(self.spellings))
+
+
+Fact: TypeAlias = str | Thing
 
 
 @dataclass
 class Mention:
-    """One fragment in the making."""
+    """One fragment in the making: when it was written, from 0 to 1, and the labels of the things
+    that its values mean, by attribute."""
 
     label: str
+    time: float
     properties: dict[str, list[str]]
+    means: dict[str, str] = field(default_factory=dict)
+    date: str = ""
     source: str = ""
-    id: str = field(default="")
+    id: str = ""
 
 
-def person(random: Random, label: str, name: str) -> Thing:
+def inside(random: Random, things: Sequence[Thing], outside: str) -> Fact:
+    """One of the things; now and then what is outside the file."""
+    return outside if random.random() < OUTSIDE else random.choice(things)
+
+
+def person(
+    random: Random, label: str, name: str, places: Sequence[Thing], employers: Sequence[Thing]
+) -> Thing:
     first, last = name.split(" ", 1)
     middle = random.choice("ABCDEFGHJKLMNPRST")
     spellings = {
@@ -209,12 +241,15 @@ def person(random: Random, label: str, name: str) -> Thing:
     }
     country = random.choice(COUNTRIES)
     born = f"{random.randrange(1, 29)} {random.choice(MONTHS)} {random.randrange(1921, 1999)}"
-    facts = {
+    facts: dict[str, tuple[Fact, ...]] = {
         "occupation": tuple(random.sample(OCCUPATIONS, random.choice((1, 1, 2)))),
         "born": (born, born.rsplit(" ", 1)[1]),
-        "birthplace": (random.choice(CITIES),),
+        "birthplace": (inside(random, places, random.choice(CITIES)),),
         "country": (country,),
-        "employer": (f"University of {random.choice(CITIES)}",),
+        "employer": tuple(
+            inside(random, employers, f"University of {random.choice(CITIES)}")
+            for _ in range(random.choice((1, 1, 2)))
+        ),
     }
     return Thing(label, spellings, facts)
 
@@ -225,7 +260,7 @@ def place(random: Random, label: str, name: str, region: str, country: str) -> T
     return Thing(label, spellings, {"country": (country,), "region": (region,)})
 
 
-def organisation(random: Random, label: str, name: str) -> Thing:
+def organisation(random: Random, label: str, name: str, places: Sequence[Thing]) -> Thing:
     stem, ending = name.split(" ", 1)
     spellings = {
         name: 0.55,
@@ -234,9 +269,9 @@ def organisation(random: Random, label: str, name: str) -> Thing:
         f"The {name}": 0.10,
         f"{stem} {ending.split()[0][:4]}.": 0.10,
     }
-    facts = {
+    facts: dict[str, tuple[Fact, ...]] = {
         "industry": (random.choice(INDUSTRIES),),
-        "headquarters": (random.choice(CITIES),),
+        "headquarters": (inside(random, places, random.choice(CITIES)),),
         "founded": (str(random.randrange(1820, 1995)),),
         "country": (random.choice(COUNTRIES),),
     }
@@ -245,24 +280,28 @@ def organisation(random: Random, label: str, name: str) -> Thing:
 
 def entities(random: Random, world: World) -> list[Thing]:
     """All entities of a world."""
-    made: list[Thing] = []
-
-    def label() -> str:
-        return f"{world.label}{len(made) + 1:03d}"
-
-    for name in person_names(random, world):
-        made.append(person(random, label(), name))
-    for name, regions, country in world.shared_places:
-        for region in regions:
-            made.append(place(random, label(), name, region, country))
+    labels = (f"{world.label}{number:03d}" for number in count(1))
+    places = [
+        place(random, next(labels), name, region, country)
+        for name, regions, country in world.shared_places
+        for region in regions
+    ]
     stems = fresh_then_shared(random, world.stems)
-    while len(made) < world.people + world.places:
+    while len(places) < world.places:
         name = f"{next(stems)} {random.choice(PLACE_ENDINGS)}"
-        made.append(place(random, label(), name, random.choice(STATES), random.choice(COUNTRIES)))
-    while len(made) < world.people + world.places + world.organisations:
-        name = f"{next(stems)} {random.choice(ORGANISATION_ENDINGS)}"
-        made.append(organisation(random, label(), name))
-    return made
+        region, country = random.choice(STATES), random.choice(COUNTRIES)
+        places.append(place(random, next(labels), name, region, country))
+    organisations = [
+        organisation(
+            random, next(labels), f"{next(stems)} {random.choice(ORGANISATION_ENDINGS)}", places
+        )
+        for _ in range(world.organisations)
+    ]
+    people = [
+        person(random, next(labels), name, places, organisations)
+        for name in person_names(random, world)
+    ]
+    return [*places, *organisations, *people]
 
 
 def fresh_then_shared(random: Random, pool: tuple[str, ...]) -> Iterator[str]:
@@ -302,70 +341,122 @@ def typo(random: Random, text: str) -> str:
     return text[:at] + random.choice("aeinorst") + text[at + 1 :]
 
 
+def spelt(random: Random, thing: Thing) -> str:
+    """Its name in one of the spellings; now and then with a typo."""
+    (name,) = random.choices(list(thing.spellings), list(thing.spellings.values()))
+    return typo(random, name) if random.random() < 0.12 else name
+
+
 def mention(random: Random, thing: Thing) -> Mention:
     """One observation of an entity."""
-    spellings, weights = list(thing.spellings), list(thing.spellings.values())
-    name = random.choices(spellings, weights)[0]
-    if random.random() < 0.12:
-        name = typo(random, name)
-    names = [name]
+    names = [spelt(random, thing)]
     if random.random() < 0.08:  # a document that uses two forms
-        names = list(dict.fromkeys([name, random.choices(spellings, weights)[0]]))
-    properties = {"name": names}
+        (other,) = random.choices(list(thing.spellings), list(thing.spellings.values()))
+        names = list(dict.fromkeys([*names, other]))
+    made = Mention(thing.label, random.random(), {"name": names})
     if random.random() >= NAME_ONLY:
-        count = min(len(thing.facts), random.choice((1, 1, 2, 3)))
+        count = min(len(thing.facts), random.choice((1, 2, 2, 3)))
         for attribute in sorted(random.sample(sorted(thing.facts), count)):
-            properties[attribute] = [random.choice(thing.facts[attribute])]
-    return Mention(thing.label, properties)
+            state(random, made, attribute, thing.facts[attribute])
+    return made
+
+
+def state(random: Random, made: Mention, attribute: str, facts: Sequence[Fact]) -> None:
+    """Add one of the facts to a mention: any, or the one that holds at the time."""
+    at = made.time if attribute in IN_TURN else random.random()
+    fact = facts[int(at * len(facts))]
+    if isinstance(fact, Thing):
+        made.means[attribute] = fact.label
+        fact = spelt(random, fact)
+    made.properties[attribute] = [fact]
 
 
 def mentions(random: Random, world: World) -> list[Mention]:
-    """All mentions of a world's entities, in the order in which documents arrive."""
+    """All mentions of a world's entities, in documents, by time."""
     out = []
     for thing in entities(random, world):
         # skewed: about a quarter of the entities are seen once, a few often
-        size = 1 if random.random() < 0.25 else min(18, 2 + int(random.expovariate(0.3)))
+        size = 1 if random.random() < 0.25 else min(18, 2 + int(random.expovariate(0.25)))
         out += [mention(random, thing) for _ in range(size)]
-    random.shuffle(out)
-    document, number = 0, 0
-    for item in out:
+    waiting = sorted(out, key=lambda item: item.time)
+    out, document, number, day = [], 0, 0, ""
+    while waiting:
         if number == 0 or random.random() < 0.4:
             document, number = document + 1, 0
-        number += 1
-        item.source = f"{SOURCES[document % len(SOURCES)]}/{document:04d}"
-        item.id = f"{item.source}#{number}"
+            day = str(FIRST_DAY + timedelta(int(waiting[0].time * DAYS)))
+        told = [waiting.pop(0)]
+        for item in told:
+            number += 1
+            item.date, item.source = day, f"{SOURCES[document % len(SOURCES)]}/{document:03d}"
+            item.id = f"{item.source}#{number}"
+            told += beside(random, item, waiting)
+        out += told
     return out
 
 
+def beside(random: Random, item: Mention, waiting: list[Mention]) -> Iterator[Mention]:
+    """Take those that a mention's values mean from the later ones, and let it write them alike."""
+    for attribute, label in item.means.items():
+        if random.random() < BESIDE:
+            at = next((at for at, other in enumerate(waiting) if other.label == label), None)
+            if at is not None:
+                item.properties[attribute] = waiting[at].properties["name"][:1]
+                yield waiting.pop(at)
+
+
 def as_jsonl(items: list[Mention]) -> bytes:
-    lines = [
-        json.dumps(
-            {"id": m.id, "properties": m.properties, "label": m.label, "source": m.source},
-            ensure_ascii=False,
-        )
-        for m in items
-    ]
+    lines = []
+    for m in items:
+        one = {"id": m.id, "properties": m.properties, "label": m.label, "source": m.source}
+        one["metadata"] = {"date": m.date}
+        lines.append(json.dumps(one, ensure_ascii=False, separators=(",", ":")))
     return ("\n".join(lines) + "\n").encode()
 
 
-def as_csv(items: list[Mention]) -> bytes:
+def as_csv(head: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(["id", "label", *COLUMNS])
-    for m in items:
-        cells = [SEPARATOR.join(m.properties.get(column, ())) for column in COLUMNS]
-        table.writerow([m.id, m.label, *cells])
+    table.writerow(head)
+    table.writerows(rows)
     return out.getvalue().encode()
+
+
+def table(items: list[Mention]) -> bytes:
+    """A row for each mention."""
+    rows = (
+        [m.id, m.label, *(SEPARATOR.join(m.properties.get(column, ())) for column in COLUMNS)]
+        for m in items
+    )
+    return as_csv(("id", "label", *COLUMNS), rows)
+
+
+def meanings(items: list[Mention]) -> bytes:
+    """A row for each value that means an entity of the file."""
+    rows = (
+        [m.id, attribute, *m.properties[attribute], label]
+        for m in items
+        for attribute, label in m.means.items()
+    )
+    return as_csv(("id", "attribute", "value", "label"), rows)
+
+
+def random_of(world: str) -> Random:
+    """What the entities and then the mentions of a world are drawn with."""
+    return Random(SEED + list(WORLDS).index(world))
+
+
+def made(world: str) -> list[Mention]:
+    """The mentions of the world of that name, as in its file."""
+    return mentions(random_of(world), WORLDS[world])
 
 
 def files() -> dict[str, bytes]:
     """File name -> content."""
-    demo = mentions(Random(SEED), DEMO)
-    train = mentions(Random(SEED + 1), TRAIN)
-    practice = mentions(Random(SEED + 2), PRACTICE)
+    demo, train, practice = map(made, WORLDS)
     return {
-        "mentions.csv": as_csv(demo),
+        "mentions.csv": table(demo),
         "fragments.jsonl": as_jsonl(demo),
+        "meanings.csv": meanings(demo),
         "train.jsonl": as_jsonl(train),
         "practice.jsonl": as_jsonl(practice),
     }

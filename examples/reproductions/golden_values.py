@@ -346,17 +346,15 @@ def febrl(path: str) -> Iterator[Truth]:
 
 def quickstart(world: str) -> Iterator[Truth]:
     """What the demo is about: any fact of a thing is right, and the full name."""
-    made_by = runpy.run_path(str(Path(__file__).parent.parent / "quickstart" / "generate.py"))
-    seed = made_by["SEED"] + ("DEMO", "TRAIN", "PRACTICE").index(world)
-    things = made_by["entities"](Random(seed), made_by[world])
+    make = runpy.run_path(str(Path(__file__).parent.parent / "quickstart" / "generate.py"))
     of = {
         one.label: Truth(
-            {"name": Equal(next(iter(one.spellings)))}
-            | {key: Equal(*texts) for key, texts in one.facts.items()}
+            {"name": Equal(str(one))}
+            | {key: Equal(*map(str, facts)) for key, facts in one.facts.items()}
         )
-        for one in things
+        for one in make["entities"](make["random_of"](world), make["WORLDS"][world])
     }
-    for mention in made_by["mentions"](Random(seed), made_by[world]):
+    for mention in make["made"](world):
         of[mention.label].records.append({k: v[0] for k, v in mention.properties.items()})
     yield from of.values()
 

@@ -21,7 +21,7 @@ from random import Random
 from typing import NamedTuple
 
 import numpy as np
-from links import made_up
+from links import MADE, made_up
 from planted_graph import planted, share
 from shell import data_folder
 
@@ -57,9 +57,9 @@ class Scores(NamedTuple):
 
 
 def read(name: str) -> tuple[list[Fragment], Labels]:
-    """The fragments of a set, and their labels by id; `demo` is the world that `links.py` makes."""
-    if name == "demo":
-        fragments, _ = made_up()
+    """The fragments of a set, and their labels by id; those of the demo's maker by its name."""
+    if name in MADE:
+        fragments, _ = made_up(name.upper())
         return fragments, {one.id: one.label for one in fragments if one.label}
     if not name.startswith("planted:"):
         fragments = list(read_fragments(str(data_folder() / SETS[name])))
@@ -106,7 +106,7 @@ def passes(fragments: Sequence[Fragment], labels: Labels) -> list[Scores]:
 def main() -> None:
     """Print the figures of each set."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sets", nargs="*", default=[*SETS, "demo", *PLANTED])
+    parser.add_argument("sets", nargs="*", default=[*SETS, *MADE, *PLANTED])
     parser.add_argument("--orders", type=int, default=5)
     given = parser.parse_args()
     for name in given.sets:

@@ -12,9 +12,8 @@ Which entity a value names is known
 - in texts (dwie, dwie_names_dev, webnlg, wd200_dev) from the text itself, if all fragments of that
   name in it have one label;
 - in graphs (graphrag, graphrag_dulce) from the gold of names, with `graphs/gold`;
-- in the made-up world (`demo`), whose people have employers and birthplaces and whose
-  organisations have headquarters in the world of `examples/quickstart`, from its maker. Names come
-  with typos and in several spellings, and two places may have one name.
+- in the files of examples/quickstart (demo, practice) from their maker. Names come with typos and
+  in several spellings, and two places may have one name.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
 
 import numpy as np
 from shell import data_folder
@@ -46,7 +43,7 @@ TEXTS = {
     "wd200_dev": "confusable/wd200_dev.jsonl",
 }
 GRAPHS = ("graphrag", "graphrag_dulce")
-LINKED = ("employer", "birthplace", "headquarters")
+MADE = ("demo", "practice")
 Truth = Mapping[tuple[str, str, str], str]
 """The label that a value means, by fragment, attribute and value."""
 
@@ -86,46 +83,16 @@ def of_graph(folder: Path, name: str) -> tuple[list[Fragment], Truth]:
     return fragments, truth
 
 
-def made_up(seed: int = 7) -> tuple[list[Fragment], Truth]:
-    """The world of the demo's maker, whose facts are entities; documents often name both."""
-    demo = Path(__file__).parent.parent / "quickstart" / "generate.py"
-    make = SimpleNamespace(**runpy.run_path(str(demo)))
-    random = Random(seed)
-    things = make.entities(random, make.PRACTICE)
-    world = make.PRACTICE
-    people, rest = things[: world.people], things[world.people :]
-    places, organisations = rest[: world.places], rest[world.places :]
-    facts = {
-        **{one.label: {"employer": organisations, "birthplace": places} for one in people},
-        **{one.label: {"headquarters": places} for one in organisations},
-    }
-    of_label = {
-        label: {attribute: random.choice(among) for attribute, among in choices.items()}
-        for label, choices in facts.items()
-    }
+def made_up(world: str) -> tuple[list[Fragment], Truth]:
+    """A file of the demo, and what its maker means by its values."""
+    make = runpy.run_path(str(Path(__file__).parent.parent / "quickstart" / "generate.py"))
     fragments, truth = list[Fragment](), dict[tuple[str, str, str], str]()
-    for thing in things:
-        for _ in range(1 + min(8, int(random.expovariate(0.4)))):
-            document = f"document {len(fragments):05d}"
-            said = make.mention(random, thing).properties
-            said = {
-                a: v for a, v in said.items() if a not in ("employer", "birthplace", "headquarters")
-            }
-            id = f"{document}#1"
-            for attribute, target in of_label.get(thing.label, {}).items():
-                if random.random() < 0.5:
-                    other = make.mention(random, target).properties
-                    said[attribute] = other["name"][:1]
-                    truth[id, attribute, said[attribute][0]] = target.label
-                    if random.random() < 0.6:
-                        number = f"{document}#{attribute}"
-                        fragments.append(_fragment(number, other, target.label, document))
-            fragments.append(_fragment(id, said, thing.label, document))
+    for one in make["made"](world):
+        said = {attribute: tuple(values) for attribute, values in one.properties.items()}
+        fragments.append(Fragment(one.id, said, label=one.label, source=one.source))
+        for attribute, label in one.means.items():
+            truth[one.id, attribute, said[attribute][0]] = label
     return fragments, truth
-
-
-def _fragment(id: str, said: Mapping[str, Sequence[str]], label: str, source: str) -> Fragment:
-    return Fragment(id, {a: tuple(v) for a, v in said.items()}, label=label, source=source)
 
 
 def scored(entities: Sequence[Entity], fragments: Sequence[Fragment], truth: Truth) -> str:
@@ -160,14 +127,14 @@ def scored(entities: Sequence[Entity], fragments: Sequence[Fragment], truth: Tru
 def main() -> None:
     """Print the figures of each set, by its labels and by the default."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sets", nargs="*", default=[*TEXTS, *GRAPHS, "demo"])
+    parser.add_argument("sets", nargs="*", default=[*TEXTS, *GRAPHS, *MADE])
     for name in parser.parse_args().sets:
         if name in TEXTS:
             fragments, truth = of_texts(data_folder() / TEXTS[name])
         elif name in GRAPHS:
             fragments, truth = of_graph(data_folder() / "graphs", name)
         else:
-            fragments, truth = made_up()
+            fragments, truth = made_up(name.upper())
         by_label = [replace(one, properties={"name": (one.label or one.id,)}) for one in fragments]
         gold = kbforge.cluster(by_label, likelihood="names", alpha=1.0)
         kept = replace(gold, fragments=fragments)

@@ -50,7 +50,7 @@ def people() -> list[Fragment]:
 
 
 def mentions() -> list[Fragment]:
-    """505 mentions of 120 people, places and organisations in a newspaper's archive."""
+    """499 mentions of 120 people, places and organisations in a newspaper's archive."""
     return load(_file("mentions", 0))
 
 
