@@ -68,7 +68,8 @@ _SIGNED: ContextVar[tuple[str | None, str]] = ContextVar("signed", default=(None
 def signed(by: str | None, note: str | None = None) -> Iterator[None]:
     """Everything written in this context is by this name, for the reason in the note.
 
-    Without a name, it is that of the environment (`AS`) or of the user of the machine.
+    Without a name, it is that of the context around, of the environment (`AS`) or of the user of
+    the machine.
 
     Raises:
         UsageError: the name or the note is too long, or the name is blank.
@@ -79,7 +80,8 @@ def signed(by: str | None, note: str | None = None) -> Iterator[None]:
     for text, most, what in ((by, MOST_NAME, "name"), (note, MOST_NOTE, "note")):
         if text is not None and len(text) > most:
             raise UsageError(f"a {what} has at most {most:,} characters, got {len(text):,}")
-    before = _SIGNED.set((by, note or ""))
+    outer, why = _SIGNED.get()
+    before = _SIGNED.set((by or outer, why if note is None else note))
     try:
         yield
     finally:
@@ -133,10 +135,14 @@ def audit_of(
     """The lines in order, of the runs after `since` until `to`, or only those of `decisions`."""
     where = "WHERE run > ? AND run <= ?" + " AND decision IS NOT NULL" * decisions
     bounds = since, LARGEST if to is None else to
-    for row in read_rows(rows, "audit", f"{where} ORDER BY number", bounds):
-        number, at, by, verb, run, decision, digest, chain, said = row
-        words = orjson.loads(said) if said else None
-        yield AuditLine(number, at, by, verb, run, decision, digest, chain, words)
+    yield from map(line_of, read_rows(rows, "audit", f"{where} ORDER BY number", bounds))
+
+
+def line_of(row: Row) -> AuditLine:
+    """A line from its row."""
+    number, at, by, verb, run, decision, digest, chain, said = row
+    words = orjson.loads(said) if said else None
+    return AuditLine(number, at, by, verb, run, decision, digest, chain, words)
 
 
 def made_by(rows: sqlite3.Connection) -> dict[int, AuditLine]:

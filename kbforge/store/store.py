@@ -37,6 +37,7 @@ from kbforge.kb.facts import Facts, Looks, Rates, kept_facts
 from kbforge.kb.read import made_from_json
 from kbforge.kb.spelling import Words
 from kbforge.kb.times import StatedTimes
+from kbforge.store.audit import AuditLine, line_of
 from kbforge.store.database import Database
 from kbforge.store.mentions import REFERS, Referrer, StoredLinks
 from kbforge.store.pages import (
@@ -196,6 +197,10 @@ class Store:
     def last_decisions(self, most: int, before: int | None = None) -> list[DecisionRecord]:
         """The last decisions, or those before a number, the latest first."""
         return [_decision(row) for row in self._last("decision", most, before)]
+
+    def last_lines(self, most: int, before: int | None = None) -> list[AuditLine]:
+        """The last lines of the audit, or those before a number, the latest first."""
+        return [line_of(row) for row in self._last("audit", most, before)]
 
     def _last(self, table: str, most: int, before: int | None) -> Iterator[Row]:
         where = "WHERE number < ? ORDER BY number DESC LIMIT ?"

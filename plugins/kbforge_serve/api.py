@@ -27,6 +27,7 @@ from kbforge.files.io import lines_of
 from kbforge.jobs.explain import Comparison
 from kbforge.jobs.link import renamed
 from kbforge.jobs.match import Match
+from kbforge.store.audit import AuditLine, signed
 from kbforge.store.changes import Changes
 from kbforge.store.store import LARGEST
 from kbforge_serve import export, facts, feed, reasons, schemas
@@ -319,7 +320,8 @@ def _decisions(routes: APIRouter, service: Service) -> None:
 
         A decision in force is not repeated; one that contradicts others is refused.
         """
-        future = writer.honour(said.same, said.first, said.second)
+        with signed(None, said.note):
+            future = writer.honour(said.same, said.first, said.second)
         return json_of(await asyncio.wrap_future(future))
 
     @routes.post("/decisions/{number}/undo", summary="Undo a decision", **_says(Undone))
@@ -366,6 +368,16 @@ def _following(routes: APIRouter, service: Service) -> None:
         with readers.store() as store:
             found = store.last_runs(limit, before)
         return json_of(Runs(found, _next(found, limit)))
+
+    @routes.get("/audit", summary="Who wrote what", **_says(Audit))
+    def audit(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
+        """List runs, decisions and undos with who made them and why, the latest first.
+
+        `chain` binds a line to the one before it. `said` is null if it was erased.
+        """
+        with readers.store() as store:
+            found = store.last_lines(limit, before)
+        return json_of(Audit(found, _next(found, limit)))
 
     @routes.get("/changes", summary="What changed since a run", **_says(Changes))
     async def changes(
@@ -420,6 +432,13 @@ class Runs(Answer, frozen=True):
     next: Natural | None
 
 
+class Audit(Answer, frozen=True):
+    """Some lines of the audit, the latest first; `next` requests the earlier ones."""
+
+    lines: list[AuditLine]
+    next: Natural | None
+
+
 class Decisions(Answer, frozen=True):
     """Some decisions, the latest first; `next` requests the earlier ones."""
 
@@ -439,6 +458,6 @@ class _Events(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _next(found: Sequence[Run] | Sequence[DecisionRecord], limit: int) -> int | None:
+def _next(found: Sequence[Run | DecisionRecord | AuditLine], limit: int) -> int | None:
     """The number before which to continue, if there may be more."""
     return found[-1].number if len(found) == limit and found[-1].number > 1 else None

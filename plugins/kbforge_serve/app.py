@@ -59,7 +59,7 @@ def application(service: Service, access: Access | None = None) -> Guard:
     app.include_router(pages.router(service))
     app.include_router(reconcile.router(service, access))
     # the guard asks for the token; the document says how to send it
-    sent = [] if access.token is None else [Depends(HTTPBearer(auto_error=False))]
+    sent = [] if not access.is_closed else [Depends(HTTPBearer(auto_error=False))]
     app.include_router(api.router(service), dependencies=sent)
     described = app.openapi
     app.openapi = lambda: api.complete(described())  # type: ignore[method-assign]

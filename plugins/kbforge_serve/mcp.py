@@ -26,6 +26,7 @@ from kbforge.errors import KBForgeError, UsageError, spelled
 from kbforge.jobs.history import between
 from kbforge.jobs.link import renamed
 from kbforge.jobs.tables import pairs_of
+from kbforge.store.audit import MOST_NOTE, signed
 from kbforge.version import __version__
 from kbforge_serve import facts, reasons, schemas
 from kbforge_serve.answers import Facts, plain
@@ -224,6 +225,7 @@ class _Tools:
         first: Annotated[str, Field(description="Id of a fragment.")] = "",
         second: Annotated[str, Field(description="Id of another fragment.")] = "",
         decision: Annotated[int, Field(description="With undo: its number.")] = 0,
+        note: Annotated[str, Field(max_length=MOST_NOTE, description="Why, for the audit.")] = "",
     ) -> Facts:
         """State whether two fragments are the same entity; every later grouping honours it.
 
@@ -234,11 +236,13 @@ class _Tools:
         if verdict == "undo":
             if first or second:
                 raise UsageError("undo takes the number of a decision, and no fragments")
-            return plain(self._writer.undo(decision).result())
+            with signed(None, note):
+                return plain(self._writer.undo(decision).result())
         if not (first and second):
             raise UsageError("expected first and second, the ids of two fragments")
         same = None if verdict == "skip" else verdict == "same"
-        return plain(self._questions.answer(first, second, same))
+        with signed(None, note):
+            return plain(self._questions.answer(first, second, same))
 
     def changes(
         self,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from kbforge.contracts.fragment import MAX_ID_CHARACTERS
+from kbforge.store.audit import MOST_NOTE
 
 FragmentId: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=MAX_ID_CHARACTERS, description="Id of a fragment.")
@@ -77,8 +78,11 @@ class GivenAnswer(BaseModel):
 
 
 class GivenDecision(GivenAnswer):
-    """Whether two fragments are the same entity."""
+    """Whether two fragments are the same entity, and why, for the audit."""
 
     same: StrictBool
+    note: Annotated[str, Field(max_length=MOST_NOTE)] = ""
 
-    model_config = _config({"same": True, "first": "row-17", "second": "row-20"})
+    model_config = _config(
+        {"same": True, "first": "row-17", "second": "row-20", "note": "same phone"}
+    )

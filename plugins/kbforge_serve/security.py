@@ -11,7 +11,8 @@ A page of another site, open in the user's browser, can send requests to this ma
 - A request has one length: `Content-Length` together with `Transfer-Encoding`, which a proxy may
   interpret differently, is refused.
 - Any address other than loopback needs a token: programs send `Authorization: Bearer TOKEN`, users
-  sign in once with a form and get a cookie, which is derived from the token.
+  sign in once with a form and get a cookie, which is derived from the token. A token has rights and
+  a name (`kbforge_serve.tokens`); the audit has the name.
 - Bodies are bounded in size and in time, and paths cannot leave the server.
 - Every answer restricts what a browser may do with it. The pages need no inline script or style.
 
@@ -39,7 +40,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kbforge.errors import UsageError, quoted, spelled
+from kbforge.store.audit import signed
 from kbforge_serve.failures import as_parameter, failure, wants_page
+from kbforge_serve.tokens import Token, needed
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
@@ -50,7 +53,6 @@ STATIC = "/static/"
 READ_ONLY = "/reconcile"
 """Paths open to pages of other origins, because nothing there writes: reconciliation."""
 
-LEAST_TOKEN = 16  # characters: it cannot be guessed, however often somebody tries
 MOST_BYTES = 1 << 20
 """Maximum size of a body, in bytes."""
 MOST_BATCH = 16 << 20
@@ -91,29 +93,22 @@ class Access:
     """The addresses from which the server can be reached, and by whom.
 
     Raises:
-        UsageError: the address is open to others and there is no token, the token is short, or an
-            origin is invalid.
+        UsageError: the address is open to others and there is no token, or an origin is invalid.
 
     """
 
     host: str = "127.0.0.1"  # the address that it listens on
-    # the secret that requests must carry; None gives access to all programs on this machine
-    token: str | None = None
+    # those who may send requests; by default all programs on this machine
+    tokens: Sequence[Token] = (Token(),)
     # of pages that may read `READ_ONLY`, such as "https://example.org", besides those of this
     # machine
     origins: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.token is None and not self.is_loopback:
+        if not self.is_closed and not self.is_loopback:
             raise UsageError(
                 f"--host {quoted(self.host)} can be reached from other machines, and so needs a "
                 f"token: set KBFORGE_TOKEN, for example to {secrets.token_urlsafe(24)}"
-            )
-        if self.token is not None and (
-            len(self.token) < LEAST_TOKEN or not self.token.isascii() or " " in self.token
-        ):
-            raise UsageError(
-                f"--token: expected {LEAST_TOKEN} characters of ASCII or more, without spaces"
             )
         for origin in self.origins:
             if not _ORIGIN.fullmatch(origin):
@@ -139,28 +134,29 @@ class Access:
         return " ".join(("'self'", *_LOOPBACK_SITES, *self.origins))
 
     @property
-    def cookie(self) -> str:
-        """The cookie of a signed-in user; the token cannot be derived from it."""
-        key = (self.token or "").encode()
-        return hmac.new(key, b"cookie of kbforge serve", hashlib.sha256).hexdigest()
+    def is_closed(self) -> bool:
+        """Whether requests need a token."""
+        return all(token.secret is not None for token in self.tokens)
 
-    def knows(self, headers: Headers, cookies: Mapping[str, str]) -> bool:
-        """Whether a request proves that it knows the token, if there is one."""
-        if self.token is None:
-            return True
+    def sender(self, headers: Headers, cookies: Mapping[str, str]) -> Token | None:
+        """The token that a request proves to know, if any."""
+        if not self.is_closed:
+            return self.tokens[0]
         scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.is_token(given.strip()):
-            return True
-        return _equal(cookies.get(self.cookie_name, ""), self.cookie)
+        if scheme.lower() == "bearer" and (token := self.token_of(given.strip())):
+            return token
+        cookie = cookies.get(self.cookie_name, "")
+        return next((one for one in self.tokens if _equal(cookie, one.cookie)), None)
 
-    def is_token(self, given: str) -> bool:
-        """Whether this is the token, compared in constant time."""
-        return self.token is not None and _equal(given, self.token)
+    def token_of(self, given: str) -> Token | None:
+        """The token with this secret, compared in constant time."""
+        return next((one for one in self.tokens if one.secret and _equal(given, one.secret)), None)
 
     @property
     def cookie_name(self) -> str:
-        """The name is specific to this store: cookies ignore ports, so servers share them."""
-        return f"kbforge-{self.cookie[:8]}"
+        """The name is specific to these tokens: cookies ignore ports, so servers share them."""
+        of_all = "".join(token.cookie for token in self.tokens).encode()
+        return f"kbforge-{hashlib.sha256(of_all).hexdigest()[:8]}"
 
 
 def _equal(a: str, b: str) -> bool:
@@ -204,21 +200,22 @@ class Guard:
             return
         asked = HTTPConnection(scope)
         exchange = _Exchange(self, asked, receive, send)
-        refused = self._refusal(asked)
+        sender = self.access.sender(asked.headers, asked.cookies)
+        refused = self._refusal(asked, sender)
         if refused is not None:
             await refused(scope, receive, exchange.send)
             return
         try:
             refused = await exchange.read_body()
-            with spelled(as_parameter):
+            with spelled(as_parameter), signed(None if sender is None else sender.name):
                 await (refused or self.app)(scope, exchange.receive, exchange.send)
         except ClientDisconnect:
             pass  # nobody reads an answer
         finally:
             self.held -= len(exchange.body)
 
-    def _refusal(self, asked: HTTPConnection) -> Response | None:
-        """The answer to a request that is refused."""
+    def _refusal(self, asked: HTTPConnection, sender: Token | None) -> Response | None:
+        """The answer to a request of this sender that is refused."""
         access, path = self.access, asked.scope["path"]
         if "content-length" in asked.headers and "transfer-encoding" in asked.headers:
             sentence = "expected Content-Length or Transfer-Encoding, got both"
@@ -234,12 +231,16 @@ class Guard:
             return failure(asked, 403, why_not)
         if asked.scope["method"] == "OPTIONS" and _is_read_only(path):
             return Response(status_code=204, headers=_PREFLIGHT)
-        if not _is_open(path) and not access.knows(asked.headers, asked.cookies):
+        if not _is_open(path) and sender is None:
             if wants_page(asked) and asked.scope["method"] == "GET":
                 asks = asked.scope["query_string"].decode("latin-1")
                 back = quote(f"{path}?{asks}" if asks else path, safe="")
                 return RedirectResponse(f"{SIGN_IN}?next={back}", 303)
             return _unknown(asked)
+        right = needed(asked.scope["method"], path)
+        if sender is not None and sender.right < right:
+            sentence = f"this needs the right to {right.name.lower()}, which the token of "
+            return failure(asked, 403, f"{sentence}{quoted(sender.name or 'a program')} lacks")
         length = asked.headers.get("content-length", "0")
         if not length.isdecimal() or len(length) > 18:
             return failure(asked, 400, "the Content-Length is not a number")
@@ -380,7 +381,7 @@ def router(access: Access) -> APIRouter:
     from kbforge_serve.frame import page
 
     routes = APIRouter(include_in_schema=False)
-    if access.token is None:
+    if not access.is_closed:
         return routes
 
     @routes.get(SIGN_IN)
@@ -390,10 +391,11 @@ def router(access: Access) -> APIRouter:
     @routes.post(SIGN_IN)
     async def sign_in(request: Request) -> Response:
         fields = parse_qs((await request.body()).decode(errors="replace"))
-        if not access.is_token(fields.get("token", [""])[0].strip()):
+        token = access.token_of(fields.get("token", [""])[0].strip())
+        if token is None:
             return page(request, "sign_in.html", status=401, wrong=True)
         answer = RedirectResponse(_own(request.query_params.get("next", "/")), 303)
-        answer.set_cookie(access.cookie_name, access.cookie, httponly=True, samesite="strict")
+        answer.set_cookie(access.cookie_name, token.cookie, httponly=True, samesite="strict")
         return answer
 
     return routes

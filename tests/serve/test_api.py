@@ -31,6 +31,7 @@ from kbforge_serve.questions import Answered, NextQuestion, TakenBack
 from kbforge_serve.search import SearchResults
 from kbforge_serve.security import Access
 from kbforge_serve.service import Service
+from kbforge_serve.tokens import Token
 from kbforge_serve.writer import Added, Decided, Undone
 from tests.program import Run
 
@@ -522,7 +523,7 @@ def test_the_document_describes_every_route(client: TestClient) -> None:
 
 
 def test_the_document_says_that_a_token_is_needed(store: Path) -> None:
-    access = Access(token="0123456789abcdef")
+    access = Access(tokens=[Token("0123456789abcdef")])
     with TestClient(application(Service(str(store)), access), "http://localhost") as client:
         sent = {"authorization": "Bearer 0123456789abcdef"}
         document = client.get("/api/openapi.json", headers=sent).json()

@@ -31,6 +31,7 @@ from kbforge.store.store import Store
 from kbforge_serve.app import application
 from kbforge_serve.security import Access
 from kbforge_serve.service import Service
+from kbforge_serve.tokens import Token
 from tests.browsing import NEEDS_CHROMIUM, chromium
 from tests.serve.conftest import running
 from tests.serve.linked import make_linked
@@ -346,7 +347,7 @@ def test_an_answer_that_contradicts_another_is_refused_in_words(writable, opened
 def test_who_knows_the_token_signs_in_and_goes_on(mentions, opened) -> None:
     token = "a token that is long enough".replace(" ", "-")
     page = opened("dark", 390)
-    with served(mentions, Access(token=token)) as address:
+    with served(mentions, Access(tokens=[Token(token)])) as address:
         page.goto(f"{address}/search?q=strandvik")
         assert page.locator("h1").inner_text() == "Sign in"
         page.keyboard.type(token)

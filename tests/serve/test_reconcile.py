@@ -24,6 +24,7 @@ from kbforge_serve.app import application
 from kbforge_serve.reconcile import BATCH, CERTAIN
 from kbforge_serve.security import Access
 from kbforge_serve.service import Service
+from kbforge_serve.tokens import Token
 
 SPECS = os.environ.get("KBFORGE_RECONCILIATION_SPECS")
 KINDS = {
@@ -457,7 +458,7 @@ def test_pages_of_other_origins_may_ask_here_alone(store):
 
 
 def test_a_token_is_needed_here_too(store):
-    app = application(Service(str(store)), Access("0.0.0.0", "t" * 20))
+    app = application(Service(str(store)), Access("0.0.0.0", [Token("t" * 20)]))
     with TestClient(app, "http://kb.example.org") as client:
         refused = client.get("/reconcile", headers={"Origin": "http://127.0.0.1:3333"})
         assert refused.status_code == 401

@@ -22,6 +22,7 @@ from kbforge_serve import security
 from kbforge_serve.app import application
 from kbforge_serve.security import Access, Guard
 from kbforge_serve.service import Service
+from kbforge_serve.tokens import Token
 from tests.program import Run
 
 TOKEN = "0123456789abcdef"
@@ -47,7 +48,7 @@ def guarded() -> TestClient:
 
 @pytest.fixture
 def signed(store: Path) -> Iterator[TestClient]:
-    app = application(Service(str(store)), Access("127.0.0.1", TOKEN))
+    app = application(Service(str(store)), Access("127.0.0.1", [Token(TOKEN)]))
     with TestClient(app, "http://localhost", follow_redirects=False) as client:
         yield client
 
@@ -196,13 +197,13 @@ def test_other_addresses_need_a_token() -> None:
     for host in ("0.0.0.0", "::", "192.168.1.5", "example.org"):
         with pytest.raises(UsageError, match="KBFORGE_TOKEN"):
             Access(host)
-        assert not Access(host, TOKEN).is_loopback
+        assert not Access(host, [Token(TOKEN)]).is_loopback
 
 
 @pytest.mark.parametrize("token", ["", "short", "0123456789abcde", "with spaces in the middle"])
 def test_a_token_cannot_be_guessed(token: str) -> None:
     with pytest.raises(UsageError, match="--token"):
-        Access("0.0.0.0", token)
+        Token(token)
 
 
 def test_the_verb_refuses_an_open_address(program: Run, store: Path) -> None:

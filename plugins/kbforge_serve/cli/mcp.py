@@ -22,6 +22,7 @@ def mcp(
     port: Annotated[
         int, option("--port", "With --http: port; 0 selects a free one.", min=0, max=65_535)
     ] = 8001,
+    by: options.By = None,
 ) -> None:
     """Serve a store to language models (Model Context Protocol).
 
@@ -40,10 +41,11 @@ def mcp(
     """
     from contextlib import closing
 
+    from kbforge.store.audit import signed
     from kbforge_serve.mcp import over_http, server
     from kbforge_serve.service import Service
 
-    with closing(Service(store)) as service:
+    with signed(by), closing(Service(store)) as service:
         with console.progress(total=None, description="search index") as bar:
             service.search.prepare(bar.update)
         tools = server(service)

@@ -8,7 +8,7 @@ import typer
 
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import quoted
+from kbforge.errors import UsageError, quoted
 
 app = typer.Typer(add_completion=False)
 
@@ -29,6 +29,15 @@ def serve(
             "Require this token: programs send it as Authorization: Bearer TOKEN, people sign in "
             "with it. Other users of this machine can see it here, but not in the variable.",
             envvar="KBFORGE_TOKEN",
+        ),
+    ] = None,
+    tokens: Annotated[
+        str | None,
+        option(
+            "--tokens",
+            "File of tokens, TOML: for each name a table with token and right, which is read, "
+            "answer, write or administer. The audit has the name.",
+            metavar="FILE",
         ),
     ] = None,
     allow_origin: Annotated[
@@ -63,6 +72,8 @@ def serve(
         kbforge serve kb.sqlite --port 8080 --open
 
         KBFORGE_TOKEN=$(openssl rand -hex 16) kbforge serve kb.sqlite --host 0.0.0.0
+
+        kbforge serve kb.sqlite --host 0.0.0.0 --tokens tokens.toml
     """
     import webbrowser
 
@@ -72,8 +83,12 @@ def serve(
     from kbforge_serve.server import address_of, listen
     from kbforge_serve.server import serve as run
     from kbforge_serve.service import Service
+    from kbforge_serve.tokens import Token, read_tokens
 
-    access = Access(host, token, tuple(allow_origin or ()))
+    if token is not None and tokens is not None:
+        raise UsageError("--token is one token, --tokens a file of several: give one of them")
+    known = [Token(token)] if tokens is None else read_tokens(tokens)
+    access = Access(host, known, tuple(allow_origin or ()))
     with listen(host, port) as listening:
         service = Service(store, gold, min(cores(), _MOST_HELPERS))
         with console.progress(total=None, description="search index") as bar:
