@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, counted
-
-if TYPE_CHECKING:
-    from kbforge.jobs.load import LoadReport
 
 app = typer.Typer(add_completion=False)
 
@@ -158,27 +155,12 @@ def load(
         also_read = options.files_of(settings)
         report = run(reader, inputs, output, aside, limit, show, also_read)
     if as_json:
-        console.print_json(_summary(report, output, aside))
+        console.print_json(report)
     else:
-        _print(report, aside)
+        console.note(f"{counted(report['fragments'], 'fragment')} in {report['seconds']:.2f} s")
+        for rule, count in report["counts"].items():
+            console.note(f"  {rule}: {count:,}")
+        if report["set_aside"]:
+            console.note(f"{counted(report['set_aside'], 'bad record')} set aside in {aside}")
     for sentence in reader.taken:
         console.note(sentence)
-
-
-def _summary(report: LoadReport, output: str, aside: str | None) -> dict[str, Any]:
-    return {
-        "fragments": report.fragments,
-        "set_aside": report.set_aside,
-        "counts": report.counts,
-        "seconds": round(report.seconds, 6),
-        "output": output,
-        "quarantine": aside,
-    }
-
-
-def _print(report: LoadReport, aside: str | None) -> None:
-    console.note(f"{counted(report.fragments, 'fragment')} in {report.seconds:.2f} s")
-    for rule, count in report.counts.items():
-        console.note(f"  {rule}: {count:,}")
-    if report.set_aside:
-        console.note(f"{counted(report.set_aside, 'bad record')} set aside in {aside}")

@@ -84,16 +84,6 @@ class _Verbs(TyperGroup):
         command.rich_help_panel = _panel(cmd_name)
         return command
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the verbs by panel if rich is not installed."""
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for name in self.list_commands(ctx):
-            help_line = self.get_command(ctx, name).get_short_help_str(200)
-            panels.setdefault(_panel(name), []).append((name, help_line))
-        for title, rows in panels.items():
-            with formatter.section(title):
-                formatter.write_dl(rows)
-
     def make_context(self, *args: Any, **extra: Any) -> Any:
         with _ended_in_words(), _escaped_usage():
             return super().make_context(*args, **extra)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kbforge import registry
 from kbforge.contracts.fragment import Source
@@ -18,16 +18,6 @@ from kbforge.files.fragments import (
     to_line,
 )
 from kbforge.files.io import called, open_output, require_apart, require_distinct
-
-
-@dataclass(frozen=True, slots=True)
-class LoadReport:
-    """The result of `load`. `counts` is the source's own account (see `Source`)."""
-
-    fragments: int
-    set_aside: int
-    counts: dict[str, int]
-    seconds: float
 
 
 def source_and_files(given: Sequence[str]) -> tuple[str, list[str]]:
@@ -77,10 +67,11 @@ def load(
     limit: int | None = None,
     on_fragment: Callable[[int], None] | None = None,
     also_read: Sequence[str] = (),
-) -> LoadReport:
+) -> dict[str, Any]:
     """Write the fragments of a source as canonical JSON lines, one at a time.
 
-    Files appear under their names only when the run has succeeded.
+    Files appear under their names only when the run has succeeded. Returns the summary of
+    `kbforge load --json`, where `counts` is the source's own account (see `Source`).
 
     Args:
         source: where fragments come from.
@@ -122,12 +113,14 @@ def load(
             )
     if quarantine is None and output != "-":
         remove_quarantine(default_quarantine(output))
-    return LoadReport(
-        fragments=written,
-        set_aside=set_aside,
-        counts=counts,
-        seconds=time.monotonic() - started,
-    )
+    return {
+        "fragments": written,
+        "set_aside": set_aside,
+        "counts": counts,
+        "seconds": round(time.monotonic() - started, 6),
+        "output": output,
+        "quarantine": quarantine,
+    }
 
 
 def default_quarantine(output: str) -> str:
