@@ -6,9 +6,9 @@ Both ask about the most useful pair first, and can undo answers:
         review.answer(evidence, same=ask_somebody(evidence))
 
 A `FileReview` asks what teaches the model of pairs most. Its answers go to a file, from which
-`kbforge cluster --answers` learns. A `PosteriorReview` asks about uncertain
-pairs of a clustering, in a store or in memory, and shows the evidence for and against. Its answers
-are decisions. `kbforge.fit.audit` has a third, which asks how right a grouping is.
+`kbforge cluster --answers` learns. The review of a store (`kbforge.jobs.decide`) asks about
+uncertain pairs of its clustering, and shows the evidence for and against. Its answers are
+decisions. `kbforge.fit.audit` has a third, which asks how right a grouping is.
 `kbforge.cli.review` asks at a terminal or line by line.
 """
 
@@ -16,19 +16,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from kbforge.contracts import (
-    Cluster,
-    Explanation,
-    Fragment,
-    ModelSpec,
-    Subproblem,
-    SubproblemChanges,
-)
-from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError, UsageError, quoted
+from kbforge.contracts import Cluster, Explanation, Fragment, ModelSpec, Subproblem
+from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.files.answers import (
     TEST,
     Answer,
@@ -43,13 +36,7 @@ from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.description import Lesson
 from kbforge.fit.prepare import judged_by_pairs
-from kbforge.fit.questions import (
-    REVIEW_ERROR,
-    CandidatePair,
-    PairQuestion,
-    PosteriorQueue,
-    TeachingQueue,
-)
+from kbforge.fit.questions import CandidatePair, PairQuestion, TeachingQueue
 
 MOST_OTHERS = 4
 """Maximum number of other fragments of a cluster shown as evidence."""
@@ -238,78 +225,6 @@ def without_label(fragment: Fragment) -> dict[str, Any]:
     shown = fragment.to_json()
     shown.pop("label", None)
     return shown
-
-
-class PosteriorReview(Review[PairQuestion]):
-    """Questions about a clustering; answers take effect at once.
-
-    The spec's likelihood explains; the queue finds the questions, including those about
-    `subproblems`.
-    """
-
-    def __init__(
-        self, spec: ModelSpec, queue: PosteriorQueue, subproblems: Iterable[Subproblem] = ()
-    ) -> None:
-        super().__init__()
-        self._spec, self._queue = spec, queue
-        queue.update(subproblems)
-
-    @abstractmethod
-    def _subproblem(self, name: int) -> Subproblem:
-        """As `Session.subproblem`."""
-
-    @abstractmethod
-    def _fragment(self, number: int) -> Fragment:
-        """A fragment by its number."""
-
-    @abstractmethod
-    def _honour(self, question: PairQuestion, same: bool) -> SubproblemChanges:
-        """Apply an answer as a decision and store it; returns what changed.
-
-        Raises:
-            ContradictionError: it contradicts others; nothing has changed.
-            LikelihoodError: no grouping that satisfies it is possible; nothing has changed.
-
-        """
-
-    @abstractmethod
-    def _withdraw(self) -> SubproblemChanges:
-        """Undo the last decision of `_honour`; returns what changed."""
-
-    def _keep(
-        self,
-        evidence: Evidence[PairQuestion],
-        same: bool | None,
-        by: str | None,
-        wrong: float = REVIEW_ERROR,
-    ) -> None:
-        question = evidence.question
-        if same is None:
-            self._queue.add(question, None)
-            return
-        try:
-            touched = self._honour(question, same)
-        except (ContradictionError, LikelihoodError):
-            self._queue.pass_over(question)
-            raise
-        self._queue.add(question, same, wrong)
-        self._follow(touched)
-
-    def _take_back(self, same: bool | None) -> None:
-        touched = SubproblemChanges((), ()) if same is None else self._withdraw()
-        self._queue.undo()
-        self._follow(touched)
-
-    def _follow(self, touched: SubproblemChanges) -> None:
-        self._queue.gone(touched.gone)
-        self._queue.update(map(self._subproblem, touched.changed))
-
-    def question(self) -> Evidence[PairQuestion] | None:
-        question = self._queue.next()
-        if question is None:
-            return None
-        subproblem = self._subproblem(question.subproblem)
-        return evidence_on(question, subproblem, self._fragment, self._spec)
 
 
 def evidence_on(

@@ -52,7 +52,7 @@ from kbforge.files.answers import (
     error_rates,
 )
 from kbforge.fit.questions import REVIEW_ERROR, PairQuestion, PosteriorQueue
-from kbforge.fit.review import Evidence, PosteriorReview, Side
+from kbforge.fit.review import Evidence, Review, Side, evidence_on
 from kbforge.jobs.opening import (
     EventResult,
     OpenStore,
@@ -299,27 +299,31 @@ def decisions_of(pairs: Iterable[tuple[str, str, str]]) -> list[Decision]:
 # --- review ---------------------------------------------------------------------------------------
 
 
-class StoreReview(PosteriorReview):
-    """The review of an open store."""
+class StoreReview(Review[PairQuestion]):
+    """The review of an open store: answers take effect at once.
+
+    After an `OutputError` it ends.
+    """
 
     def __init__(self, held: OpenStore) -> None:
-        self._held = held
+        super().__init__()
+        self._held, self._queue = held, PosteriorQueue()
         self._made: list[DecisionRecord] = []
-        super().__init__(held.prepared.spec, PosteriorQueue(), _in_doubt(held.store.pages))
+        self._queue.update(_in_doubt(held.store.pages))
+
+    def question(self) -> Evidence[PairQuestion] | None:
+        """As `Review`."""
+        question = self._queue.next()
+        if question is None:
+            return None
+        subproblem = self._subproblem(question.subproblem)
+        return evidence_on(question, subproblem, self._fragment, self._held.prepared.spec)
 
     def _subproblem(self, name: int) -> Subproblem:
         return self._held.store.pages.page(name).subproblem()
 
     def _fragment(self, number: int) -> Fragment:
         return self._held.store.pages.fragments([number])[number]
-
-    def _honour(self, question: PairQuestion, same: bool) -> SubproblemChanges:
-        """After an `OutputError` the review ends."""
-        first, second = (self._fragment(n).id for n in (question.first, question.second))
-        decision = Decision(same, first, second)
-        decided, touched = _honour_one(self._held, decision, question.reported)
-        self._made.append(decided)
-        return touched
 
     @property
     def answers(self) -> list[Said]:
@@ -337,17 +341,11 @@ class StoreReview(PosteriorReview):
             first, second = (Side(fragments[number[id]]) for id in (check.a, check.b))
             yield Evidence(_CHECK, first, second)
 
-    def _keep(
-        self,
-        evidence: Evidence[PairQuestion],
-        same: bool | None,
-        by: str | None,
-        wrong: float = REVIEW_ERROR,
-    ) -> None:
+    def _keep(self, evidence: Evidence[PairQuestion], same: bool | None, by: str | None) -> None:
         """The answers of programs that contradict decisions, or are too often wrong, decide
         nothing."""
         if by is None:
-            super()._keep(evidence, same, by)
+            self._decide(evidence.question, same, REVIEW_ERROR)
             return
         held, question = self._held, evidence.question
         said = Said(by, evidence.first.fragment.id, evidence.second.fragment.id, same)
@@ -355,7 +353,7 @@ class StoreReview(PosteriorReview):
         if same is not None and wrong <= MOST_WRONG and question is not _CHECK:
             held.facts[_PROGRAMS] = [*before, [*said, held.store.next_decision]]
             with contextlib.suppress(ContradictionError, LikelihoodError), signed(by):
-                super()._keep(evidence, same, by, wrong)
+                self._decide(question, same, wrong)
                 return
         held.facts[_PROGRAMS] = [*before, [*said, None]]
         held.commit()
@@ -363,8 +361,35 @@ class StoreReview(PosteriorReview):
             self._queue.add(question, same, wrong)
             self._queue.pass_over(question)
 
+    def _decide(self, question: PairQuestion, same: bool | None, wrong: float) -> None:
+        """Apply an answer as a decision, unless it is unknown; skip a question whose answer cannot
+        hold."""
+        if same is None:
+            self._queue.add(question, None)
+            return
+        first, second = (self._fragment(n).id for n in (question.first, question.second))
+        try:
+            decided, touched = _honour_one(
+                self._held, Decision(same, first, second), question.reported
+            )
+        except (ContradictionError, LikelihoodError):
+            self._queue.pass_over(question)
+            raise
+        self._made.append(decided)
+        self._queue.add(question, same, wrong)
+        self._follow(touched)
+
+    def _take_back(self, same: bool | None) -> None:
+        touched = SubproblemChanges((), ()) if same is None else self._withdraw()
+        self._queue.undo()
+        self._follow(touched)
+
+    def _follow(self, touched: SubproblemChanges) -> None:
+        self._queue.gone(touched.gone)
+        self._queue.update(map(self._subproblem, touched.changed))
+
     def _withdraw(self) -> SubproblemChanges:
-        """Whether the undo restored the store exactly."""
+        """Undo the last decision, which restores the store exactly; returns what changed."""
         held, decided = self._held, self._made[-1]
         rows = held.store.database.connection
         where = "WHERE decision = ? AND name = 'page'"

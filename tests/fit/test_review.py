@@ -1,24 +1,19 @@
-"""A review asks about a file or about a session, keeps the answers, and takes them back."""
+"""A review of a file keeps the answers, and takes them back."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import kbforge
-from kbforge import open_session
-from kbforge.contracts import Decision, Fragment, SubproblemChanges
-from kbforge.errors import ContradictionError, KBForgeError, LikelihoodError
+from kbforge.errors import KBForgeError
 from kbforge.files.answers import AnswerFile, read_answers
 from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import RunOptions
-from kbforge.fit.questions import PosteriorQueue
-from kbforge.fit.review import MOST_OTHERS, Evidence, FileReview, PosteriorReview
+from kbforge.fit.review import Evidence, FileReview
 from tests.people import people
 
 PEOPLE = people(40, 5)
@@ -26,6 +21,10 @@ PEOPLE = people(40, 5)
 
 def said_by_gold(evidence: Evidence[Any]) -> bool:
     return evidence.first.fragment.label == evidence.second.fragment.label
+
+
+def pair(evidence: Evidence[Any] | None) -> tuple[str, str]:
+    return evidence.first.fragment.id, evidence.second.fragment.id
 
 
 def labelled(path: Path, count: int, choices: RunOptions | None = None) -> FileReview:
@@ -120,110 +119,3 @@ def test_answers_about_other_fragments_are_refused(answers):
         kbforge.cluster(people(3, 6), answers=answers)
     with pytest.raises(KBForgeError, match="no fragments to ask about"):
         FileReview([], RunOptions(), AnswerFile(str(answers)))
-
-
-NAMES = ["ada lovelace", "ada lovelac", "a lovelace", "bo ek", "bo ekk", "bo eck", "cyd orr"]
-FRAGMENTS = [
-    Fragment(
-        f"p{n}", {"name": (NAMES[n % 7],), "born": (str(1800 + n % 3),)}, label=NAMES[n % 7][0]
-    )
-    for n in range(21)
-]
-
-
-class Memory(PosteriorReview):
-    """The review of a session, which goes back by its snapshots."""
-
-    def __init__(self, likelihood: str = "bigram") -> None:
-        live = open_session(FRAGMENTS, likelihood=likelihood, alpha=3)
-        live.add(FRAGMENTS)
-        self.session = live.session
-        self._clusterer, self._before = live.prepared.clusterer, []
-        self.session.touched()
-        blocks = self.session.posterior().subproblems
-        super().__init__(live.prepared.spec, PosteriorQueue(), blocks)
-
-    def _names(self):
-        return {s.fragments[0] for s in self.session.posterior().subproblems}
-
-    def _subproblem(self, name):
-        return self.session.subproblem(name)
-
-    def _fragment(self, number):
-        return self.session.fragments[number]
-
-    def _honour(self, question, same):
-        first, second = (self._fragment(n).id for n in (question.first, question.second))
-        before = self.session.snapshot()
-        self.session.constrain([Decision(same, first, second)])
-        self._before.append(before)
-        return self.session.touched()
-
-    def _withdraw(self):
-        old = self._names()
-        rng = np.random.default_rng(0)
-        self.session = self._clusterer.open(self._spec, rng, self._before.pop())
-        new = self._names()
-        return SubproblemChanges(tuple(sorted(new)), tuple(sorted(old - new)))
-
-
-def pair(evidence: Evidence[Any] | None) -> tuple[str, str]:
-    return evidence.first.fragment.id, evidence.second.fragment.id
-
-
-def test_answers_become_decisions_and_end_the_doubt():
-    memory, asked = Memory(), 0
-    while evidence := memory.question():
-        memory.answer(evidence, said_by_gold(evidence))
-        asked += 1
-    assert len(memory.session.constraints.decisions) == asked > 0
-    for decision in memory.session.constraints.decisions:
-        labels = {f.label for f in FRAGMENTS if f.id in (decision.first, decision.second)}
-        assert decision.same == (len(labels) == 1)
-
-
-def test_undo_asks_the_same_question_again():
-    memory = Memory()
-    assert not memory.undo()
-    asked = []
-    for same in (True, None, False, None):
-        asked.append(memory.question())
-        memory.answer(asked[-1], same)
-    assert len(memory.session.constraints.decisions) == 2
-    for evidence in reversed(asked):
-        assert memory.undo()
-        assert memory.question() == evidence
-    assert not memory.undo()
-    assert memory.session.constraints.decisions == ()
-
-
-def test_evidence_tells_both_sides_and_no_labels():
-    memory = Memory("attributes")
-    evidence = memory.question()
-    told = json.loads(json.dumps(evidence.to_json()))
-    assert told.keys() == {"a", "b", "asked", "explanation"}
-    assert "label" not in json.dumps(told)
-    clusters = memory.session.subproblem(evidence.question.subproblem).clusters
-    for side in (evidence.first, evidence.second):
-        held = next(c for c in clusters if int(side.fragment.id[1:]) in c)
-        assert side.size == len(held)
-        assert len(side.others) <= MOST_OTHERS
-        assert not {f.id for f in side.others} & set(pair(evidence))
-        assert {int(f.id[1:]) for f in side.others} <= set(held)
-    assert evidence.explanation.attributes.keys() == {"name", "born"}
-    assert told["asked"]["value"] == evidence.question.value
-    assert [*told["asked"]] == ["reported", "believed", "joined", "value", "information"]
-
-
-@pytest.mark.parametrize("error", [ContradictionError, LikelihoodError])
-def test_an_answer_that_cannot_hold_is_not_kept_and_asked_no_more(error):
-    class Refusing(Memory):
-        def _honour(self, question, same):
-            raise error("no")
-
-    memory = Refusing()
-    evidence = memory.question()
-    with pytest.raises(error):
-        memory.answer(evidence, True)
-    assert memory.session.constraints.decisions == ()
-    assert memory.question() is None or pair(memory.question()) != pair(evidence)

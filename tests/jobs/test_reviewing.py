@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from kbforge.contracts import DecisionRecord, Fragment
-from kbforge.errors import ContradictionError, OutputError
+from kbforge.errors import ContradictionError, LikelihoodError, OutputError
 from kbforge.evaluation.scores import score_entities
 from kbforge.fit.choices import RunOptions
-from kbforge.fit.review import Evidence
+from kbforge.fit.review import MOST_OTHERS, Evidence
 from kbforge.jobs.decide import StoreReview, answered, decide, decisions_of, reviewed, undo
 from kbforge.jobs.remove import erase
 from kbforge.jobs.update import add_fragments
@@ -121,6 +122,19 @@ def test_undo_is_exact_and_asks_again(store: str) -> None:
     assert state(store) == states[1]
 
 
+def test_undo_of_what_nobody_knows_asks_the_same_again(store: str) -> None:
+    asked = []
+    with reviewed(store) as review:
+        for same in (True, None, False, None):
+            asked.append(review.question())
+            review.answer(asked[-1], same)
+        for evidence in reversed(asked):
+            assert review.undo()
+            assert review.question() == evidence
+        assert not review.undo()
+    assert [one.undone is None for one in decisions(store)] == [False, False]
+
+
 def test_what_was_undone_is_no_change(store: str) -> None:
     with reviewed(store) as review:
         asked = ask(review, 3)
@@ -149,6 +163,49 @@ def test_an_answer_that_contradicts_is_refused_and_nothing_else_is_lost(store: s
     assert decisions(store)[0].decision.same
     with pytest.raises(ContradictionError):
         decide(store, decisions_of([("different", a, b)]))
+
+
+@pytest.mark.parametrize("error", [ContradictionError, LikelihoodError])
+def test_an_answer_that_cannot_hold_is_not_kept_and_asked_no_more(
+    store: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise error("no")
+
+    monkeypatch.setattr("kbforge.jobs.decide._honour_one", refused)
+    with reviewed(store) as review:
+        evidence = review.question()
+        assert evidence is not None
+        with pytest.raises(error):
+            review.answer(evidence, True)
+        following = review.question()
+        assert following is None or ids(following) != ids(evidence)
+    assert decisions(store) == []
+
+
+def test_evidence_tells_both_sides_and_no_labels(store: str) -> None:
+    with reviewed(store) as review:
+        evidence = review.question()
+        assert evidence is not None
+        told = json.loads(json.dumps(evidence.to_json()))
+        assert told.keys() == {"a", "b", "asked", "explanation"}
+        assert "label" not in json.dumps(told)
+        pages = Store(review._held.store.database).pages
+        clusters = pages.page(evidence.question.subproblem).subproblem().clusters
+        for side in (evidence.first, evidence.second):
+            held = next(
+                {one.id for one in pages.fragments(c).values()}
+                for c in clusters
+                if side.fragment.id in {one.id for one in pages.fragments(c).values()}
+            )
+            assert side.size == len(held)
+            assert len(side.others) <= MOST_OTHERS
+            assert not {one.id for one in side.others} & {*ids(evidence)}
+            assert {one.id for one in side.others} <= held
+        assert evidence.explanation is not None
+        assert evidence.explanation.attributes
+        assert told["asked"]["value"] == evidence.question.value
+        assert [*told["asked"]] == ["reported", "believed", "joined", "value", "information"]
 
 
 def test_the_report_hears_how_pairs_turned_out(store: str) -> None:
