@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from kbforge.contracts import Entity, Explanation, ModelSpec
-    from kbforge.jobs.explain import Explainer, Reason
+    from kbforge.jobs.explain import Explainer, Place
     from kbforge.kb.paths import Path
     from kbforge.kb.similarity import SimilarFragment
 
@@ -452,7 +452,7 @@ def explain(
             {
                 "entity": one.entity.id,
                 "name": one.entity.name,
-                "own": one.own,
+                "own": one is reasons[0],
                 "others": one.others,
                 "explanation": None if one.explanation is None else one.explanation.to_json(),
             }
@@ -474,7 +474,7 @@ def _write(explainer: Explainer, output: str) -> None:
     console.note(f"wrote {'standard output' if output == '-' else output}")
 
 
-def _print_reasons(fragment_id: str, reasons: list[Reason], spec: ModelSpec) -> None:
+def _print_reasons(fragment_id: str, reasons: list[Place[Entity]], spec: ModelSpec) -> None:
     from rich.text import Text
 
     screen = console.stdout()
@@ -484,7 +484,7 @@ def _print_reasons(fragment_id: str, reasons: list[Reason], spec: ModelSpec) -> 
         if reason.explanation is None:
             screen.print(Text(f"{quoted(fragment_id)} is alone in {entity}"))
         else:
-            relation = "is in" if reason.own else "could be in"
+            relation = "is in" if reason is reasons[0] else "could be in"
             others = counted(reason.others, "other fragment")
             screen.print(Text(f"{quoted(fragment_id)} {relation} {entity}, {others}"))
             screen.print(_table(fragment_id, own, reason, reason.explanation, spec))
@@ -492,7 +492,7 @@ def _print_reasons(fragment_id: str, reasons: list[Reason], spec: ModelSpec) -> 
 
 
 def _table(
-    fragment_id: str, own: Entity, reason: Reason, explanation: Explanation, spec: ModelSpec
+    fragment_id: str, own: Entity, reason: Place[Entity], explanation: Explanation, spec: ModelSpec
 ) -> Table:
     from rich.table import Table
     from rich.text import Text

@@ -196,18 +196,16 @@ def backup(
 
         kbforge backup kb.sqlite kb-latest.sqlite --replace --json
     """
-    from dataclasses import asdict
-
     from kbforge.store.backup import backup as run
 
     with console.progress(total=None, description="copying pages") as bar:
         made = run(store, copy, replace, bar.update)
     if as_json:
-        console.print_json(asdict(made))
+        console.print_json(made)
         return
     console.note(
-        f"{quoted(store, 400)} is copied to {quoted(copy, 400)}: {made.fragments:,} fragments in "
-        f"{made.entities:,} entities, as of run {made.run}"
+        f"{quoted(store, 400)} is copied to {quoted(copy, 400)}: {made['fragments']:,} fragments "
+        f"in {made['entities']:,} entities, as of run {made['run']}"
     )
 
 

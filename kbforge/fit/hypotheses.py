@@ -123,7 +123,7 @@ def part_of(fragments: Sequence[Fragment], index: CandidateIndex) -> Sample:
     def relatives(seed: int) -> Iterator[int]:
         shared: defaultdict[int, float] = defaultdict(float)
         for key in keys[seed]:
-            if held := holders[key]:
+            if held := holders(key):
                 worth = math.log(len(order) / len(held))
                 for place in held:
                     shared[place] += worth

@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from operator import and_
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import expit
 
@@ -165,8 +164,7 @@ def judge(
             found.append(Hypothesis(name, own_grouping(likelihood, sample.fragments)))
     expected, bonus = np.zeros(len(found)), np.zeros(len(found))
     if pairs is not None:
-        by_pairs = PairExpectations(pairs.pair_odds(sample.fragments))
-        expected = np.array([by_pairs.f1(one.labels) for one in found])
+        expected = expected_f1(pairs.pair_odds(sample.fragments), [one.labels for one in found])
         if pairs.lesson is None or pairs.lesson.loss_after >= pairs.lesson.loss_before:
             kinds = [one.likelihood for one in found]
             bonus = np.array([_bonus(kind, sample.fragments, len(fragments)) for kind in kinds])
@@ -203,25 +201,19 @@ def _bonus(likelihood: str, sample: Sequence[Fragment], n: int) -> float:
     return _BONUS_ON_RECORDS if stated >= _ATTRIBUTES_OF_A_RECORD else 0.0
 
 
-class PairExpectations:
-    """Expectations of groupings of one sample, from the odds of its fragments."""
+def expected_f1(odds: PairOdds, groupings: Sequence[IntArray]) -> FloatArray:
+    """The expected mean B-cubed F1 of groupings of one sample, from the odds of its fragments.
 
-    def __init__(self, odds: PairOdds) -> None:
-        self._n = len(odds.row)
-        self._first, self._second, self._probability = _links(odds)
-        self._wanted = 1 + self._summed(np.ones(len(self._first), dtype=np.bool_))
-
-    def f1(self, labels: IntArray) -> float:
-        """The expected mean B-cubed F1 of a grouping; cluster numbers [n] below n, n at least 1."""
-        size = np.bincount(labels, minlength=self._n)[labels]
-        right = 1 + self._summed(labels[self._first] == labels[self._second])
-        return float(np.mean(2 * right / (size + self._wanted)))
-
-    def _summed(self, chosen: NDArray[np.bool_]) -> FloatArray:
-        """For each fragment, the sum of the probabilities of its links."""
-        return np.bincount(
-            self._first[chosen], self._probability[chosen], minlength=self._n
-        ).astype(np.float64)
+    A grouping has cluster numbers [n] below n, n at least 1.
+    """
+    n, (first, second, probability) = len(odds.row), _links(odds)
+    wanted = 1 + np.bincount(first, probability, minlength=n)
+    found = []
+    for labels in groupings:
+        size, same = np.bincount(labels, minlength=n)[labels], labels[first] == labels[second]
+        right = 1 + np.bincount(first[same], probability[same], minlength=n)
+        found.append(np.mean(2 * right / (size + wanted)))
+    return np.array(found)
 
 
 def _links(odds: PairOdds) -> tuple[IntArray, IntArray, FloatArray]:

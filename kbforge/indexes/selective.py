@@ -449,7 +449,7 @@ def neighbourhoods(
     holders = holders_of(wanted, fragments, order, index, MOST_RELATIVES)
 
     def relatives(seed: int) -> Iterable[int]:
-        return chain.from_iterable(holders[key] for key in keys[seed])
+        return chain.from_iterable(map(holders, keys[seed]))
 
     return drawn(fragments, order, relatives, most)
 
@@ -461,27 +461,15 @@ def keys_of_each(fragments: Sequence[Fragment], index: CandidateIndex) -> list[l
     return [keys[begin:end] for begin, end in pairwise(starts.tolist())]
 
 
-class Holders:
-    """The places of the fragments with each of some keys; none where too many have one."""
-
-    def __init__(self, keys: IntArray, starts: IntArray, places: IntArray) -> None:
-        self._begin = dict(zip(keys.tolist(), pairwise(starts.tolist()), strict=True))
-        self._places = places
-
-    def __getitem__(self, key: int) -> list[int]:
-        begin, end = self._begin[key]
-        places: list[int] = self._places[begin:end].tolist()
-        return places
-
-
 def holders_of(
     keys: Iterable[int],
     fragments: Sequence[Fragment],
     order: Sequence[int],
     index: CandidateIndex,
     most: int,
-) -> Holders:
-    """The places in the order of fragments that have each of some keys, of at most `most` each."""
+) -> Callable[[int], list[int]]:
+    """The places in the order of the fragments that have one of these keys; none where more than
+    `most` have it."""
     wanted = np.unique(np.fromiter(keys, dtype=np.int64))
     if isinstance(index, Selective) and not index.rules:
         starts, holders = index.holders(fragments, wanted, most)
@@ -489,7 +477,16 @@ def holders_of(
         starts, holders = _holders(fragments, wanted, index, most)
     place = np.empty(len(fragments), np.int64)
     place[list(order)] = np.arange(len(order))
-    return Holders(wanted, starts, place[holders])
+    places, begin = (
+        place[holders],
+        dict(zip(wanted.tolist(), pairwise(starts.tolist()), strict=True)),
+    )
+
+    def holding(key: int) -> list[int]:
+        found: list[int] = places[slice(*begin[key])].tolist()
+        return found
+
+    return holding
 
 
 def _holders(

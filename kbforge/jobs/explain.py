@@ -48,21 +48,6 @@ OnFragments: TypeAlias = Callable[[int], None]
 """Called with a number of fragments."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """An entity, and the evidence that a fragment belongs to it."""
-
-    entity: Entity
-    own: bool  # whether the fragment is in it
-    others: int  # how many fragments it has besides that one
-    explanation: Explanation | None  # None if there are no others
-
-    def _repr_html_(self) -> str:
-        """The entity and the explanation, for notebooks."""
-        why = "" if self.explanation is None else self.explanation._repr_html_()
-        return self.entity._repr_html_() + why
-
-
 class Explainer:
     """A knowledge base and the likelihood that explains it.
 
@@ -93,7 +78,7 @@ class Explainer:
 
     def reasons(
         self, fragment_id: str, rivals: int, on_fragments: OnFragments | None = None
-    ) -> list[Reason]:
+    ) -> list[Place[Entity]]:
         """Explain the fragment in its own entity, then in the `rivals` others that fit it best.
 
         `on_fragments` is called with the number of fragments compared so far.
@@ -104,11 +89,11 @@ class Explainer:
         for name, entity in self._told(on_fragments):
             if name != own.id and _share_keys(self.prepared.spec, x, self._fragments[name]):
                 explanation = self._explain(x, self._fragments[name])
-                found.append(Reason(entity, False, len(entity.fragments), explanation))
-        found.sort(key=lambda reason: (-_total(reason), reason.entity.id))
+                found.append(_place(entity, len(entity.fragments), explanation))
+        found.sort(key=lambda place: (-(place.total or 0.0), place.entity.id))
         rest = [f for f in self._fragments[own.id] if f.id != fragment_id]
         why = self._explain(x, rest) if rest else None
-        return [Reason(own, True, len(rest), why), *found[:rivals]]
+        return [_place(own, len(rest), why), *found[:rivals]]
 
     def explained(self, on_fragments: OnFragments | None = None) -> Iterator[Entity]:
         """Every entity with explanations of its fragments, unless it has only one.
@@ -196,16 +181,12 @@ def _saying(prepared: PreparedRun, made: Provenance | None, options: bool = Fals
     return replace(prepared, notes=(*prepared.notes, note))
 
 
-def _total(reason: Reason) -> float:
-    return -math.inf if reason.explanation is None else reason.explanation.total
-
-
 # --- in a store, of which only what is asked for is read ------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Place(Generic[E]):
-    """An entity of a store, and the evidence for a fragment in it.
+    """An entity, and the evidence for a fragment in it.
 
     `others` is how many fragments it has besides that one, and `total` the log odds of joining them
     against staying alone, nats, None without others. `explanation` is what each attribute says;
@@ -218,7 +199,13 @@ class Place(Generic[E]):
     explanation: Explanation | None
 
 
-def reasons_in_store(path: str, fragment_id: str, rivals: int) -> tuple[list[Reason], PreparedRun]:
+def _place(entity: E, others: int, why: Explanation | None) -> Place[E]:
+    return Place(entity, others, None if why is None else why.total, why)
+
+
+def reasons_in_store(
+    path: str, fragment_id: str, rivals: int
+) -> tuple[list[Place[Entity]], PreparedRun]:
     """Explain a fragment like `Explainer`, with a store's models.
 
     Raises as `Explainer`, and as `why`.
@@ -228,13 +215,10 @@ def reasons_in_store(path: str, fragment_id: str, rivals: int) -> tuple[list[Rea
         view = store_view(store)
         prepared, _ = restore(store)
         _require_explaining(prepared)
-        own, *others = why(store, prepared, fragment_id, rivals)
-        entities = {one.id: one for one in view.with_ids([p.entity for p in (own, *others)])}
-        reasons = [
-            Reason(entities[place.entity], place is own, place.others, place.explanation)
-            for place in (own, *others)
-        ]
-        return reasons, prepared
+        places = why(store, prepared, fragment_id, rivals)
+        entities = {one.id: one for one in view.with_ids([place.entity for place in places])}
+        found = [_place(entities[one.entity], one.others, one.explanation) for one in places]
+        return found, prepared
 
 
 def why(store: Store, fit: PreparedRun, fragment_id: str, rivals: int = 5) -> list[Place[str]]:
@@ -306,7 +290,7 @@ def _places(
     sets = [[fragments[n] for n in members] for _, members in entities]
     if spec.likelihood.explains:
         return [
-            Place(id, len(held), why.total, why)
+            _place(id, len(held), why)
             for (id, _), held, why in zip(entities, sets, explained_all(spec, x, sets), strict=True)
         ]
     scores = spec.likelihood.log_marginal([*([*held, x] for held in sets), *sets, [x]])

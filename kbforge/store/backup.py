@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kbforge.errors import BusyError, KBForgeError, OutputError, UsageError, quoted
 from kbforge.files.io import (
@@ -21,27 +21,17 @@ from kbforge.store.database import MODE, Database, log_of
 from kbforge.store.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Backup:
-    """A copy of a store."""
-
-    path: str  # of the copy
-    run: int  # the number of the last run, 0 if there was none
-    fragments: int  # how many
-    entities: int  # how many
-    bytes: int  # of the file
-
-
 def backup(
     path: str,
     to: str,
     replace: bool = False,
     on_copied: Callable[[int], None] = lambda pages: None,
-) -> Backup:
+) -> dict[str, Any]:
     """Copy a store as it is now, and verify the copy; others can write to the store meanwhile.
 
     The copy appears under its name when it is complete. `replace` says whether it may replace
-    another store. `on_copied` is called with the number of copied pages.
+    another store. `on_copied` is called with the number of copied pages. Returns the summary of
+    `kbforge backup --json`; `run` is the number of the last run, 0 if there was none.
 
     Raises:
         KBForgeError: the store cannot be read, is damaged, or lacks its log.
@@ -71,7 +61,8 @@ def backup(
                 os.replace(made, target)
         except OSError as error:
             raise OutputError(f"cannot write {quoted(to, 400)}: {reason_of(error)}") from error
-    return Backup(to, run, rows["fragment"], rows["entity"], target.stat().st_size)
+    held = {"fragments": rows["fragment"], "entities": rows["entity"]}
+    return {"path": to, "run": run, **held, "bytes": target.stat().st_size}
 
 
 def _require_free(to: str, target: Path, replace: bool) -> None:

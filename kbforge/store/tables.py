@@ -31,7 +31,6 @@ with its indexes (`require_sound`). A small file is examined when it is opened.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import os
 import sqlite3
@@ -56,30 +55,6 @@ _EARLIER = {
 }
 """The digest of `_schema_of` a store of an earlier version."""
 _AT_ONCE = 500  # values in one question
-COLUMNS = {
-    "meta": ("name", "value"),
-    "kept": ("digest", "content"),
-    "fragment": ("number", "id", "place", "subproblem", "source", "line"),
-    "page": ("name", "first", "content"),
-    "led": ("key", "closed", "families"),
-    "mention": ("key", "content"),
-    "entity": ("id", "subproblem", "members"),
-    "redirect": ("id", "targets"),
-    "image": ("run", "entity", "fragments"),
-    "run": (
-        *("number", "verb", "about", "finished", "added", "removed", "entities"),
-        *("seconds", "began"),
-    ),
-    "decision": ("number", "same", "first", "second", "run", "undone"),
-    "audit": (
-        *("number", "at", "author", "verb", "run", "decision"),
-        *("digest", "chain", "said"),
-    ),
-    "erased": ("decision", "name", "key", "content"),
-    "confidence": ("first", "subproblem", "size", "reported", "confidence"),
-    "stale": ("subproblem",),
-}
-"""The columns of each table, its key first, without the checksum, which is last."""
 _TABLES = """
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
@@ -127,17 +102,6 @@ CREATE TABLE entity (
     checksum INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX entity_subproblem ON entity (subproblem);
-CREATE TABLE confidence (
-    first INTEGER PRIMARY KEY,
-    subproblem INTEGER NOT NULL,
-    size INTEGER NOT NULL,
-    reported REAL NOT NULL,
-    confidence REAL NOT NULL,
-    checksum INTEGER NOT NULL
-);
-CREATE INDEX confidence_size ON confidence (size DESC, subproblem);
-CREATE INDEX confidence_doubt ON confidence (confidence, reported, size DESC, subproblem);
-CREATE TABLE stale (subproblem INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);
 CREATE TABLE redirect (
     id TEXT PRIMARY KEY,
     targets BLOB NOT NULL,
@@ -191,6 +155,17 @@ CREATE TABLE erased (
     checksum INTEGER NOT NULL,
     PRIMARY KEY (decision, name, key)
 ) WITHOUT ROWID;
+CREATE TABLE confidence (
+    first INTEGER PRIMARY KEY,
+    subproblem INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    reported REAL NOT NULL,
+    confidence REAL NOT NULL,
+    checksum INTEGER NOT NULL
+);
+CREATE INDEX confidence_size ON confidence (size DESC, subproblem);
+CREATE INDEX confidence_doubt ON confidence (confidence, reported, size DESC, subproblem);
+CREATE TABLE stale (subproblem INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);
 """
 
 
@@ -227,14 +202,14 @@ def version_of(database: sqlite3.Connection, path: str) -> int | None:
 
 def _require_tables(database: sqlite3.Connection, path: str, version: int) -> None:
     """Refuse missing or additional tables, columns or indexes: a view or a trigger runs code."""
-    found, today = _schema_of(database), dict(_schema_of_today())
+    found = _schema_of(database)
     if version == VERSION:
-        same = dict(found) == today
+        same = dict(found) == _SCHEMA
     else:
         same = hashlib.sha256(repr(found).encode()).hexdigest() == _EARLIER[version]
     if not same:
-        strange = [name for name, sql in found if version == VERSION and today.get(name) != sql]
-        missing = [name for name in today if name not in dict(found)]
+        strange = [name for name, sql in found if version == VERSION and _SCHEMA.get(name) != sql]
+        missing = [name for name in _SCHEMA if name not in dict(found)]
         what = f" ({quoted(', '.join([*strange, *missing]), 100)})" if strange or missing else ""
         raise StoreError(
             f"{quoted(path, 400)}: expected the tables of a store of version {version}, got "
@@ -248,17 +223,20 @@ def _schema_of(database: sqlite3.Connection) -> list[tuple[str, str]]:
     return sorted((f"{kind} {name} of {table}", f"{sql}") for kind, name, table, sql in rows)
 
 
-@functools.cache
-def _schema_of_today() -> tuple[tuple[str, str], ...]:
-    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
-        _make_tables(database)
-        return tuple(_schema_of(database))
-
-
 def _make_tables(database: sqlite3.Connection) -> None:
     for statement in _TABLES.split(";"):
         if statement.strip():
             database.execute(statement)
+
+
+with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as _empty:
+    _make_tables(_empty)
+    _SCHEMA = dict(_schema_of(_empty))
+    COLUMNS = {
+        table: tuple(name for _, name, *_ in _empty.execute(f"PRAGMA table_info({table})"))[:-1]
+        for (table,) in _empty.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+    }
+    """The columns of each table, its key first, without the checksum, which is last."""
 
 
 def migrate(database: sqlite3.Connection) -> None:

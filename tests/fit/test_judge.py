@@ -10,7 +10,7 @@ from scipy.special import expit
 from kbforge.contracts import ConjugateLikelihood, Fragment, IntArray
 from kbforge.fit.description import Lesson, PairOdds
 from kbforge.fit.hypotheses import ALIASES, NAMES
-from kbforge.fit.judge import Hypothesis, Judgement, PairExpectations, judge, with_aliases
+from kbforge.fit.judge import Hypothesis, Judgement, expected_f1, judge, with_aliases
 from kbforge.fit.prepare import judged_by_pairs
 from kbforge.fit.review import RunOptions
 from kbforge.indexes.selective import Sample, Selective
@@ -218,7 +218,6 @@ def test_expectations_are_those_of_all_pairs(share):
     chosen = rng.permutation(len(fragments))[: round(share * len(fragments))]
     sample = [fragments[i] for i in chosen] + [fragments[chosen[0]]]
     odds = model.pair_odds(sample)
-    expected = PairExpectations(odds)
     for entities in (1, 5, len(sample)):
         labels = rng.integers(0, entities, len(sample))
-        assert expected.f1(labels) == pytest.approx(by_hand(odds, labels), abs=1e-12)
+        assert expected_f1(odds, [labels])[0] == pytest.approx(by_hand(odds, labels), abs=1e-12)

@@ -271,7 +271,7 @@ def test_holders_of_keys(rows: list[list[str]], most: int, attributes: tuple[str
     rule.rules = (("none",),)  # asks for keys by fragments
     for one in (index, rule):
         holders = holders_of(wanted.tolist(), fragments, order, one, most)
-        found = [[order[place] for place in holders[key]] for key in wanted.tolist()]
+        found = [[order[place] for place in holders(key)] for key in wanted.tolist()]
         assert found == few
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from kbforge.cli import console, options
 from kbforge.cli.options import option
@@ -104,9 +106,6 @@ def _summary(trained: TrainedAttributes) -> dict[str, Any]:
 
 
 def _print(trained: TrainedAttributes, output: Path) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("attribute", "kind"):
         table.add_column(title)
