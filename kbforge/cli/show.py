@@ -290,7 +290,7 @@ def _show_similar(
     as_json: bool,
 ) -> None:
     from kbforge.files.io import require_apart
-    from kbforge.fit.confidence import read_confidence
+    from kbforge.fit.confidence import mapped, read_confidence
     from kbforge.jobs.views import around
     from kbforge.kb.read import read_entities
     from kbforge.kb.similarity import similar
@@ -309,7 +309,7 @@ def _show_similar(
         import numpy as np
 
         assert pairs is not None
-        return float(pairs.apply(np.array([probability]), np.array([size]))[0])
+        return float(mapped(pairs, np.array([probability]), np.array([size]))[0])
 
     entities = None
     if kb == "-":  # standard input can be read once

@@ -137,24 +137,17 @@ class Band:
         return np.interp(log_odds(probability), knots, self.calibrated)
 
 
-@dataclass(frozen=True, slots=True)
-class MonotoneMap:
-    """Bands by ascending `largest`, the last of them infinite."""
+MonotoneMap: TypeAlias = tuple[Band, ...]
+"""Bands by ascending `largest`, the last of them infinite."""
 
-    bands: tuple[Band, ...]
 
-    def apply(self, probability: FloatArray, size: FloatArray) -> FloatArray:
-        """The calibrated probabilities of reported ones from subproblems of these sizes, same
-        shape."""
-        out = np.empty(len(probability))
-        number = np.searchsorted([band.largest for band in self.bands], size)
-        for k, band in enumerate(self.bands):
-            out[number == k] = band.apply(probability[number == k])
-        return out
-
-    def one(self, probability: float, size: float) -> float:
-        """The calibrated probability of one reported one."""
-        return float(self.apply(np.array([probability]), np.array([size]))[0])
+def mapped(bands: MonotoneMap, probability: FloatArray, size: FloatArray) -> FloatArray:
+    """The calibrated probabilities of reported ones from subproblems of these sizes, same shape."""
+    out = np.empty(len(probability))
+    number = np.searchsorted([band.largest for band in bands], size)
+    for k, band in enumerate(bands):
+        out[number == k] = band.apply(probability[number == k])
+    return out
 
 
 def fit(claims: Claims) -> MonotoneMap:
@@ -171,7 +164,7 @@ def fit(claims: Claims) -> MonotoneMap:
         part = claims.where(doubling == k)
         largest = math.inf if k == doubling.max() else float(2**k)
         bands.append(_fit_band(part, largest, anywhere.apply(part.probability), _EVIDENCE))
-    return MonotoneMap(tuple(bands))
+    return tuple(bands)
 
 
 def isotonic(values: FloatArray, weights: FloatArray) -> FloatArray:
@@ -260,11 +253,11 @@ class MonotoneConfidence:
 
     def of_entities(self, reported: ClusteringReport) -> FloatArray:
         """As `ConfidenceMap`; it ignores the fragments."""
-        return self.entities.apply(reported.entities.probability, reported.entities.size)
+        return mapped(self.entities, reported.entities.probability, reported.entities.size)
 
     def of_pairs(self, reported: ClusteringReport, pairs: ReportedPairs) -> FloatArray:
         """As `ConfidenceMap`; it ignores the fragments."""
-        return self.pairs.apply(pairs.probability, pairs.size)
+        return mapped(self.pairs, pairs.probability, pairs.size)
 
 
 def confidence_toml(found: MonotoneConfidence) -> bytes:
@@ -285,7 +278,7 @@ def lines_of(found: MonotoneConfidence, within: str = "") -> Iterator[str]:
     yield f"shuffles = {found.shuffles}"
     yield from data_lines(found.fragments, found.sha256, within)
     for name, part in (("pairs", found.pairs), ("entities", found.entities)):
-        for band in part.bands:
+        for band in part:
             yield ""
             yield f"[[{within}{name}]]"
             if math.isfinite(band.largest):
@@ -362,7 +355,7 @@ def _map(top: Record, name: str) -> MonotoneMap:
         reported, calibrated = table.numbers("reported"), table.numbers("calibrated")
         _check_knots(table, reported, calibrated)
         bands.append(Band(largest, table.count("claims"), reported, calibrated))
-    return MonotoneMap(tuple(bands))
+    return tuple(bands)
 
 
 def _check_knots(table: Record, reported: tuple[float, ...], calibrated: tuple[float, ...]) -> None:

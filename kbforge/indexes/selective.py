@@ -477,14 +477,11 @@ def holders_of(
         starts, holders = _holders(fragments, wanted, index, most)
     place = np.empty(len(fragments), np.int64)
     place[list(order)] = np.arange(len(order))
-    places, begin = (
-        place[holders],
-        dict(zip(wanted.tolist(), pairwise(starts.tolist()), strict=True)),
-    )
+    places: list[int] = place[holders].tolist()
+    begin = dict(zip(wanted.tolist(), pairwise(starts.tolist()), strict=True))
 
     def holding(key: int) -> list[int]:
-        found: list[int] = places[slice(*begin[key])].tolist()
-        return found
+        return places[slice(*begin[key])]
 
     return holding
 

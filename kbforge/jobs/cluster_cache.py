@@ -30,16 +30,24 @@ def fragments_in(store: Store, clusters: Iterable[Cluster]) -> Mapping[int, Frag
 
 
 class ClusterCache:
-    """Clusters of a store in live tables, reused by matches with the same models.
+    """Clusters of a store in a live table, reused by matches with the same models.
 
     A fragment keeps its number, so a cluster with these numbers and this L is always the same. The
-    cache keeps the last used clusters, at most `most`, until the likelihood forgets what it has
-    read.
+    cache keeps the last used clusters, at most `most`, until another likelihood asks.
     """
 
     def __init__(self, most: int = _MOST_HELD) -> None:
         self._most = most
-        self._tables: dict[ConjugateLikelihood, _Table] = {}
+        self._likelihood: ConjugateLikelihood | None = None
+
+    def _begin(self, likelihood: ConjugateLikelihood, first: Fragment) -> None:
+        """Begin an empty table; its first fragment settles what it reads."""
+        self._likelihood = likelihood
+        self._live = likelihood.live_clusters()
+        self._live.encode(first)
+        self._slots: dict[ScoredCluster, int] = {}  # the one asked for last is last
+        self._free: list[int] = []
+        self._n = 0
 
     def gains(
         self,
@@ -49,34 +57,15 @@ class ClusterCache:
         x: Fragment,
     ) -> tuple[FloatArray, float]:
         """L(C + x) - L(C) of clusters, shape [clusters], and L({x}), nats."""
-        table = self._tables.get(likelihood)
-        if table is None:
-            table = self._tables[likelihood] = _Table(
-                likelihood, next(store.fragments(), x), self._most
-            )
-        slots = table.slots_of(store, clusters)
-        return table.predictive(x, slots)
-
-
-class _Table:
-    """A live table with the last used clusters."""
-
-    def __init__(self, likelihood: ConjugateLikelihood, first: Fragment, most: int) -> None:
-        self._most = most
-        self._live = likelihood.live_clusters()
-        self._live.encode(first)  # which settles what the table reads
-        self._slots: dict[ScoredCluster, int] = {}  # the one asked for last is last
-        self._free: list[int] = []
-        self._n = 0
-
-    def predictive(self, x: Fragment, slots: IntArray) -> tuple[FloatArray, float]:
-        """L(C + x) - L(C) of the clusters in these slots, shape [slots], and L({x}), nats."""
+        if likelihood is not self._likelihood:
+            self._begin(likelihood, next(store.fragments(), x))
+        slots = self._slots_of(store, clusters)
         read = self._live.encode(x)
         alone = float(self._live.log_predictive_new(read))
         gains = self._live.log_predictive_of(read, slots) if len(slots) else ()
         return np.array(gains, dtype=np.float64), alone
 
-    def slots_of(self, store: Store, asked: Sequence[ScoredCluster]) -> IntArray:
+    def _slots_of(self, store: Store, asked: Sequence[ScoredCluster]) -> IntArray:
         """The slots of clusters; missing ones are built."""
         known = self._slots
         for key in asked:

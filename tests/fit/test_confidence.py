@@ -20,10 +20,10 @@ from kbforge.fit.alpha import read_calibration, to_toml
 from kbforge.fit.confidence import (
     Band,
     MonotoneConfidence,
-    MonotoneMap,
     confidence_toml,
     fit,
     isotonic,
+    mapped,
     read_confidence,
 )
 from tests.fit.test_alpha import GOOD as CALIBRATION
@@ -52,7 +52,7 @@ def claims_of(rows):
 
 def one_report(found, probability, size):
     """The calibrated probability of one report."""
-    return float(found.apply(np.array([probability]), np.array([float(size)]))[0])
+    return float(mapped(found, np.array([probability]), np.array([float(size)]))[0])
 
 
 one_claim = st.tuples(st.floats(0, 1), st.integers(1, 300), st.integers(0, 9), st.booleans())
@@ -62,21 +62,21 @@ claims = st.lists(one_claim, min_size=1, max_size=60).map(claims_of)
 @given(claims, st.lists(st.floats(0, 1), min_size=2, max_size=20), st.integers(1, 1000))
 def test_the_map_is_monotone_in_the_report(known, reports, size):
     found = fit(known)
-    assert [band.largest for band in found.bands] == sorted({b.largest for b in found.bands})
-    assert found.bands[-1].largest == math.inf
-    assert sum(band.claims for band in found.bands) == len(known)
-    for band in found.bands:
+    assert [band.largest for band in found] == sorted({b.largest for b in found})
+    assert found[-1].largest == math.inf
+    assert sum(band.claims for band in found) == len(known)
+    for band in found:
         assert list(band.reported) == sorted(band.reported)
         assert list(band.calibrated) == sorted(band.calibrated)
-    mapped = found.apply(np.sort(reports), np.full(len(reports), float(size)))
-    assert (np.diff(mapped) >= -1e-12).all()
+    told = mapped(found, np.sort(reports), np.full(len(reports), float(size)))
+    assert (np.diff(told) >= -1e-12).all()
     # nothing is certain for ever
-    assert (mapped > 0).all()
-    assert (mapped < 1).all()
+    assert (told > 0).all()
+    assert (told < 1).all()
 
 
 def test_between_knots_the_map_is_linear_in_the_logit():
-    found = MonotoneMap((Band(4, 9, (0.5, 0.9), (0.2, 0.6)), Band(math.inf, 9, (0.5,), (0.3,))))
+    found = (Band(4, 9, (0.5, 0.9), (0.2, 0.6)), Band(math.inf, 9, (0.5,), (0.3,)))
     halfway = 3 / 4  # odds 3, between odds 1 and 9
     assert one_report(found, halfway, 4) == pytest.approx(0.4)
     assert one_report(found, 0.0, 1) == one_report(found, 0.5, 2) == pytest.approx(0.2)
@@ -89,7 +89,7 @@ def test_bands_are_doublings_and_follow_the_evidence():
     size = np.repeat([4.0, 40.0], 2000)
     true = np.concatenate([np.ones(2000), np.arange(2000) % 2]).astype(bool)
     found = fit(Claims(np.full(4000, 0.9), size, np.arange(4000), true))
-    assert [band.largest for band in found.bands] == [4.0, math.inf]
+    assert [band.largest for band in found] == [4.0, math.inf]
     assert one_report(found, 0.9, 3) == pytest.approx(1, abs=0.01)
     assert one_report(found, 0.9, 64) == pytest.approx(0.5, abs=0.01)
     # the same claims, but all of one size from one subproblem: they count as one
@@ -102,7 +102,7 @@ def test_no_claims():
     with pytest.raises(ValueError, match="no claims"):
         fit(none)
     some = Claims(np.ones(3), np.ones(3), np.arange(3), np.ones(3, bool))
-    assert len(fit(some).apply(np.zeros(0), np.zeros(0))) == 0
+    assert len(mapped(fit(some), np.zeros(0), np.zeros(0))) == 0
 
 
 def synthetic(seed, sharpen):
@@ -130,8 +130,8 @@ def test_the_map_repairs_a_posterior_on_disjoint_data(sharpen):
     """Over- and underconfident ones; Brier shows that the reports still tell pairs apart."""
     known, new = synthetic(1, sharpen), synthetic(2, sharpen)
     raw = reliability(new)
-    mapped = fit(known).apply(new.probability, new.size)
-    after = reliability(Claims(mapped, new.size, new.subproblem, new.true))
+    told = mapped(fit(known), new.probability, new.size)
+    after = reliability(Claims(told, new.size, new.subproblem, new.true))
     assert raw.ece > 0.1
     assert after.ece < 0.045
     share = float(new.true.mean())
@@ -177,7 +177,7 @@ def maps(draw):
         calibrated = sorted(draw(st.lists(st.floats(0, 1), min_size=size, max_size=size)))
         claims = draw(st.integers(1, 10**9))
         bands.append(Band(float(largest), claims, tuple(reported), tuple(calibrated)))
-    return MonotoneMap(tuple(bands))
+    return tuple(bands)
 
 
 found = st.builds(

@@ -24,7 +24,6 @@ from kbforge.fit.confidence import (
     Band,
     ConfidenceMap,
     MonotoneConfidence,
-    MonotoneMap,
     TreeConfidence,
     confidence_bytes,
     dump_map,
@@ -348,8 +347,8 @@ def test_nothing_that_ships_judges_vectors(program, tmp_path):
 
 
 MAP = MonotoneConfidence(
-    MonotoneMap((Band(4.0, 12, (0.02, 0.5), (0.1, 1 / 3)), Band(np.inf, 3, (0.5,), (0.7,)))),
-    MonotoneMap((Band(np.inf, 3, (0.1, 0.5), (0.2, 0.7)),)),
+    (Band(4.0, 12, (0.02, 0.5), (0.1, 1 / 3)), Band(np.inf, 3, (0.5,), (0.7,))),
+    (Band(np.inf, 3, (0.1, 0.5), (0.2, 0.7)),),
     "a \"likelihood\" of 'mine'",
     "split-smc",
     12.123456789012345,

@@ -8,8 +8,9 @@ entities are expected as were found.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -17,7 +18,7 @@ from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
-from kbforge.indexes.recall import IndexRecall, recall_of
+from kbforge.indexes.recall import recall_of
 from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import Bundle, require_place, write_bundle
 from kbforge.texts.kinds import KINDS, Kind
@@ -34,22 +35,9 @@ from kbforge_plugins.likelihoods.attributes.likelihood import (
     VALUES_FILE,
     AttributeModel,
 )
-from kbforge_plugins.likelihoods.attributes.urn import AttributeRates, rates_to_toml
+from kbforge_plugins.likelihoods.attributes.urn import rates_to_toml
 
 _OBJECTIVE = "expected entities"
-
-
-@dataclass(frozen=True, slots=True)
-class TrainedAttributes:
-    """What training found."""
-
-    fragments: int
-    sample: int  # how many the rates were learned from
-    labelled: bool  # whether gold clusters were used
-    alpha: float
-    values: Mapping[str, int]  # different values, by attribute
-    rates: Mapping[str, AttributeRates]
-    recall: IndexRecall | None  # of the index, with labels
 
 
 def train(
@@ -57,7 +45,7 @@ def train(
     folder: Path,
     kinds: Mapping[str, str] | None = None,
     use_labels: bool = False,
-) -> TrainedAttributes:
+) -> dict[str, Any]:
     """Learn from the fragments and write the bundle.
 
     Args:
@@ -65,6 +53,11 @@ def train(
         folder: the bundle's.
         kinds: attribute -> kind, for those whose values mislead.
         use_labels: learn from the gold clusters.
+
+    Returns:
+        Numbers of `fragments` and of those in the `sample` that the rates were learned from,
+        whether they were `labelled`, `alpha`, the rates and the number of different values by
+        attribute (`attributes`), and with labels how well the `index` finds (`IndexRecall`).
 
     Raises:
         KBForgeError: no fragments, no attributes, or no labels where they are to be used.
@@ -95,15 +88,23 @@ def train(
     else:
         fitted = fit_unlabelled(fragments, said, vocabularies, index, AttributeModel)
     write_bundle(folder, _bundle(fitted, fragments, use_labels))
-    return TrainedAttributes(
-        fragments=len(fragments),
-        sample=fitted.sample,
-        labelled=use_labels,
-        alpha=fitted.alpha,
-        values={name: len(vocabulary) for name, vocabulary in fitted.vocabularies.items()},
-        rates=fitted.rates,
-        recall=recall_of(index, [f for f in fragments if f.label is not None]) if gold else None,
-    )
+    labelled = [fragment for fragment in fragments if fragment.label is not None]
+    return {
+        "fragments": len(fragments),
+        "sample": fitted.sample,
+        "labelled": use_labels,
+        "alpha": fitted.alpha,
+        "attributes": {
+            name: {
+                "kind": rates.kind,
+                "values": len(fitted.vocabularies[name]),
+                "concentration": rates.concentration,
+                "weights": dict(rates.mixture),
+            }
+            for name, rates in fitted.rates.items()
+        },
+        "index": asdict(recall_of(index, labelled)) if gold else None,
+    }
 
 
 def _checked(kinds: Mapping[str, str]) -> dict[str, Kind]:

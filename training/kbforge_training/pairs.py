@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError
@@ -16,20 +16,9 @@ from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from kbforge_plugins.likelihoods.pairs.odds import MODEL
 
 
-@dataclass(frozen=True, slots=True)
-class TrainedPairs:
-    """What training found."""
-
-    fragments: int
-    labels: int  # pairs to learn from, of two fragments that do not state the same
-    trees: int  # that were added
-    loss_before: float  # mean log loss of the labels by the model that ships, nats
-    loss_after: float  # the same by what the labels of other entities teach
-
-
 def train(
     fragments: Sequence[Fragment], labels: str, folder: Path, link: str | None = None
-) -> TrainedPairs:
+) -> dict[str, Any]:
     """Learn from the labels of some of the fragments and write the bundle.
 
     Args:
@@ -37,6 +26,11 @@ def train(
         labels: a file, see `kbforge.fit.labels`.
         folder: the bundle's.
         link: as the likelihood has it.
+
+    Returns:
+        Numbers of `fragments`, of `labels` (pairs to learn from, of two fragments that do not state
+        the same) and of added `trees`. `loss_before` is the mean log loss of the labels by the
+        model that ships, `loss_after` by what the labels of other entities teach, both in nats.
 
     Raises:
         KBForgeError: no fragments, or no label of two that are compared.
@@ -52,14 +46,14 @@ def train(
     model = told.teach(plain, fragments)
     lesson, layer = model.lesson, model.layer
     assert lesson is not None
-    found = TrainedPairs(
-        fragments=len(fragments),
-        labels=lesson.answers,
-        trees=len(model.trees.roots) - len(plain.trees.roots),
-        loss_before=lesson.loss_before,
-        loss_after=lesson.loss_after,
-    )
-    recipe = {"link": link, "layer": list(layer), "trees": found.trees, "labels": found.labels}
+    trees = len(model.trees.roots) - len(plain.trees.roots)
+    recipe = {"link": link, "layer": list(layer), "trees": trees, "labels": lesson.answers}
     data = {"fragments": len(fragments), "sha256": fingerprint(fragments)}
     write_bundle(folder, Bundle("likelihoods", "pairs", {MODEL: model.to_bytes()}, recipe, data))
-    return found
+    return {
+        "fragments": len(fragments),
+        "labels": lesson.answers,
+        "trees": trees,
+        "loss_before": lesson.loss_before,
+        "loss_after": lesson.loss_after,
+    }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -13,9 +14,6 @@ from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, quoted
 from kbforge_training.cli import Inputs, LimitPerFile, Output, read_all
-
-if TYPE_CHECKING:
-    from kbforge_training.attributes import TrainedAttributes
 
 app = typer.Typer(add_completion=False)
 
@@ -67,7 +65,7 @@ def train_attributes(
     with console.working("learning"):
         trained = train(read, output, kinds, labels)
     if json:
-        console.print_json({"model": str(output), **_summary(trained)})
+        console.print_json({"model": str(output), **trained})
     else:
         _print(trained, output)
 
@@ -84,28 +82,7 @@ def _kinds(texts: list[str]) -> dict[str, str]:
     return out
 
 
-def _summary(trained: TrainedAttributes) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "fragments": trained.fragments,
-        "sample": trained.sample,
-        "labelled": trained.labelled,
-        "alpha": trained.alpha,
-        "attributes": {
-            name: {
-                "kind": rates.kind,
-                "values": trained.values[name],
-                "concentration": rates.concentration,
-                "weights": dict(rates.mixture),
-            }
-            for name, rates in trained.rates.items()
-        },
-        "index": None if trained.recall is None else asdict(trained.recall),
-    }
-
-
-def _print(trained: TrainedAttributes, output: Path) -> None:
+def _print(trained: Mapping[str, Any], output: Path) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("attribute", "kind"):
         table.add_column(title)
@@ -113,29 +90,29 @@ def _print(trained: TrainedAttributes, output: Path) -> None:
         table.add_column(title, justify="right")
     table.add_column("slips and variants")
     table.add_column("repeats", justify="right")
-    for name, rates in trained.rates.items():
-        weights = dict(rates.mixture)
+    for name, rates in trained["attributes"].items():
+        weights = dict(rates["weights"])
         copy, noise = weights.pop("copy"), weights.pop("noise")
         table.add_row(
             Text(quoted(name, 40)),
-            rates.kind,
-            f"{trained.values[name]:,}",
+            rates["kind"],
+            f"{rates['values']:,}",
             _share(copy),
             _share(noise),
             Text(_variants(weights)),
-            f"{1 / (1 + rates.concentration):.1%}",
+            f"{1 / (1 + rates['concentration']):.1%}",
         )
     console.stdout().print(table)
-    source = "gold clusters" if trained.labelled else "a sample, without labels"
+    source = "gold clusters" if trained["labelled"] else "a sample, without labels"
     console.note(
-        f"{output}: learned from {source}: {trained.sample:,} of {trained.fragments:,} fragments; "
-        f"alpha {trained.alpha:,.4g}"
+        f"{output}: learned from {source}: {trained['sample']:,} of "
+        f"{trained['fragments']:,} fragments; alpha {trained['alpha']:,.4g}"
     )
-    if trained.recall is not None:
+    if index := trained["index"]:
         console.note(
-            f"index: finds the right one of {trained.recall.entities:,} entities for "
-            f"{trained.recall.recall:.2%} of the fragments that have an earlier one, "
-            f"with {trained.recall.candidates:.1f} comparisons on average"
+            f"index: finds the right one of {index['entities']:,} entities for "
+            f"{index['recall']:.2%} of the fragments that have an earlier one, "
+            f"with {index['candidates']:.1f} comparisons on average"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -52,13 +51,13 @@ def train_pairs(
     with console.working("learning"):
         trained = train(read, labels, output, link)
     if json:
-        console.print_json({"model": str(output), **asdict(trained)})
+        console.print_json({"model": str(output), **trained})
         return
     console.note(
-        f"{output}: {trained.trees:,} trees from {trained.labels:,} labelled pairs of "
-        f"{trained.fragments:,} fragments"
+        f"{output}: {trained['trees']:,} trees from {trained['labels']:,} labelled pairs of "
+        f"{trained['fragments']:,} fragments"
     )
     console.note(
-        f"a labelled pair is predicted with a log loss of {trained.loss_after:.3f} nats by the "
-        f"labels of other entities; {trained.loss_before:.3f} without labels"
+        f"a labelled pair is predicted with a log loss of {trained['loss_after']:.3f} nats by "
+        f"the labels of other entities; {trained['loss_before']:.3f} without labels"
     )
