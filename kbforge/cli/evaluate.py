@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, counted
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
     from kbforge.contracts import Fragment, Progress
     from kbforge.evaluation.reliability import Reliability
     from kbforge.evaluation.scores import Evaluation
@@ -213,6 +214,9 @@ def _print_reliability(done: ReliabilityReport, as_json: bool) -> None:
 
 def _render_scores(evaluation: Evaluation) -> RenderableType:
     """The scores by family, and then what was left out."""
+    from rich.console import Group
+    from rich.text import Text
+
     scores = evaluation.scores
     ratios = _table("", 32)
     for heading in ("precision", "recall", "F1"):
@@ -239,6 +243,8 @@ def _render_scores(evaluation: Evaluation) -> RenderableType:
 
 def _table(heading: str, width: int, show_header: bool = True) -> Table:
     """An empty table with a first column of at least this width."""
+    from rich.table import Table
+
     table = Table(
         box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold", show_header=show_header
     )
@@ -247,6 +253,8 @@ def _table(heading: str, width: int, show_header: bool = True) -> Table:
 
 
 def _headline(evaluation: Evaluation) -> Text:
+    from rich.text import Text
+
     scores = evaluation.scores
     return Text.assemble(
         (f"{scores.items:,}", "bold"),
@@ -302,6 +310,9 @@ def _audit(context: typer.Context, kb: str, gold: str | None, count: int) -> Non
 
 def _render_audit(report: AuditReport) -> RenderableType:
     """The estimates with their intervals, and what they rest on."""
+    from rich.console import Group
+    from rich.text import Text
+
     table = _table("", 32)
     for heading in ("precision", "recall", "F1"):
         table.add_column(heading, justify="right")
@@ -319,6 +330,9 @@ def _render_reliability(
     title: str, truth: str, raw: Reliability, mapped: Reliability | None
 ) -> RenderableType:
     """One kind of claims: reported and true frequencies, and then the errors."""
+    from rich.console import Group
+    from rich.text import Text
+
     parts: list[RenderableType] = [Text(f"{title}: {raw.count:,}", style="bold")]
     if raw.count:
         parts.append(_reliability_table("reported", truth, raw))

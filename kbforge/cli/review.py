@@ -10,9 +10,6 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from kbforge import interrupts
 from kbforge.cli import console, options
@@ -29,6 +26,10 @@ from kbforge.errors import (
 )
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
     from kbforge.contracts import Explanation, Fragment
     from kbforge.files.answers import AnswerFile
     from kbforge.fit.questions import CandidatePair, PairQuestion
@@ -366,6 +367,9 @@ def _read(line: bytes, where: str) -> Reply:
 
 def side_by_side(evidence: Evidence[Any]) -> Table:
     """Both fragments side by side; values of only one of them are highlighted."""
+    from rich.table import Table
+    from rich.text import Text
+
     from kbforge.kb.entities import merged_order
 
     a, b = evidence.first.fragment, evidence.second.fragment
@@ -389,6 +393,8 @@ def side_by_side(evidence: Evidence[Any]) -> Table:
 
 
 def _values(own: Sequence[str], others: Sequence[str]) -> Text:
+    from rich.text import Text
+
     shown = [
         Text(quoted(value, _MOST_CHARACTERS), style="" if value in others else "bold yellow")
         for value in own[:_MOST_VALUES]
@@ -400,6 +406,9 @@ def _values(own: Sequence[str], others: Sequence[str]) -> Text:
 
 def show_sampled(evidence: Evidence[CandidatePair]) -> RenderableType:
     """Both fragments of an audit side by side, and the others of their entities."""
+    from rich.console import Group
+    from rich.text import Text
+
     from kbforge.files.answers import WHOLE
 
     others = [line for side in (evidence.first, evidence.second) for line in _beside(side)]
@@ -411,6 +420,9 @@ def show_sampled(evidence: Evidence[CandidatePair]) -> RenderableType:
 
 def show_evidence(evidence: Evidence[PairQuestion]) -> RenderableType:
     """Both fragments side by side, their clusters, and the contribution of each attribute."""
+    from rich.console import Group
+    from rich.text import Text
+
     question = evidence.question
     state = "together" if question.joined else "apart"
     # dim, because a belief is not a fact
@@ -438,6 +450,8 @@ def show_evidence(evidence: Evidence[PairQuestion]) -> RenderableType:
 
 def _others(evidence: Evidence[PairQuestion]) -> Iterator[RenderableType]:
     """The other fragments of their clusters."""
+    from rich.text import Text
+
     sides = [evidence.first] if evidence.question.joined else [evidence.first, evidence.second]
     for side in sides:
         whose = "both are" if evidence.question.joined else f"{quoted(side.fragment.id, 40)} is"
@@ -449,6 +463,8 @@ def _others(evidence: Evidence[PairQuestion]) -> Iterator[RenderableType]:
 
 def _beside(side: Side, count: int | None = None, whose: str = "") -> Iterator[RenderableType]:
     """The other fragments of a side, of `count`."""
+    from rich.text import Text
+
     if not side.others:
         return
     count = side.size - 1 if count is None else count
@@ -472,6 +488,9 @@ def _line(fragment: Fragment) -> str:
 
 def _reasons(explanation: Explanation) -> Table:
     """The contribution of each attribute, the largest first."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, padding=(0, 2, 0, 2), show_header=False)
     table.add_column()
     table.add_column(justify="right")

@@ -87,7 +87,6 @@ def load(
         UsageError: an output that is also an input, or the quarantine.
         KBForgeError: an input or output that cannot be used, or every record is bad.
         BadRecord: the first bad record, if there is no quarantine.
-
     """
     require_distinct([("output", output), ("quarantine", quarantine)])
     for path in (output, quarantine):
@@ -98,9 +97,8 @@ def load(
     with open_output(output) as out:
         # the quarantine is whole first: without its records the fragments are not all there was
         with open_quarantine(quarantine) as on_bad:
-            for fragment in read(source, inputs, on_bad, limit):
+            for written, fragment in enumerate(read(source, inputs, on_bad, limit), start=1):
                 out.write(to_line(fragment))
-                written += 1
                 if on_fragment is not None:
                     on_fragment(written)
         set_aside = on_bad.records if isinstance(on_bad, Quarantine) else 0

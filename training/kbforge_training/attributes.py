@@ -18,7 +18,7 @@ from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import Fragment
 from kbforge.errors import KBForgeError, UsageError, quoted
 from kbforge.fit.alpha import CALIBRATION_FILE, Calibration, fingerprint, to_toml
-from kbforge.indexes.recall import recall_of
+from kbforge.indexes.recall import IndexRecall, recall_of
 from kbforge.indexes.selective import Selective
 from kbforge.models.bundle import Bundle, require_place, write_bundle
 from kbforge.texts.kinds import KINDS, Kind
@@ -89,8 +89,15 @@ def train(
         fitted = fit_unlabelled(fragments, said, vocabularies, index, AttributeModel)
     write_bundle(folder, _bundle(fitted, fragments, use_labels))
     labelled = [fragment for fragment in fragments if fragment.label is not None]
+    found = recall_of(index, labelled) if gold else None
+    return _summary(fitted, len(fragments), use_labels, found)
+
+
+def _summary(
+    fitted: FittedAttributes, fragments: int, use_labels: bool, recall: IndexRecall | None
+) -> dict[str, Any]:
     return {
-        "fragments": len(fragments),
+        "fragments": fragments,
         "sample": fitted.sample,
         "labelled": use_labels,
         "alpha": fitted.alpha,
@@ -103,7 +110,7 @@ def train(
             }
             for name, rates in fitted.rates.items()
         },
-        "index": asdict(recall_of(index, labelled)) if gold else None,
+        "index": None if recall is None else asdict(recall),
     }
 
 

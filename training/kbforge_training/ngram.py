@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,20 @@ _LOG_SCALES = (math.log(1e-4), math.log(1e4))
 _EDGE = 0.01  # of the range: a maximum nearer to an end than this is reported
 
 
+@dataclass(frozen=True, slots=True)
+class TrainedNgram:
+    """What training did."""
+
+    likelihood: str  # the plugin's name
+    fragments: int
+    values: int  # different values
+    ngrams: int
+    clusters: int  # that the scale was tuned on, 0 if it was not
+    scale: float
+    evidence: float | None  # sum of L(C) over those clusters, in nats
+    at_edge: str  # "low" or "high" if the best scale lies at that edge of the range
+
+
 def train(
     fragments: Iterable[Fragment],
     folder: Path,
@@ -37,7 +52,7 @@ def train(
     attributes: Sequence[str] = ("name",),
     scale: float | None = None,
     on_fragment: Callable[[int], None] | None = None,
-) -> dict[str, Any]:
+) -> TrainedNgram:
     """Count all fragments, choose the scale, write the bundle.
 
     Args:
@@ -47,12 +62,6 @@ def train(
         attributes: the attributes to count.
         scale: pseudo-observations of each history; None tunes it.
         on_fragment: called with the number of fragments so far.
-
-    Returns:
-        The `likelihood` (the plugin's name), numbers of `fragments`, of different `values`, of
-        `ngrams` and of `clusters` that the scale was tuned on (0 if it was not), the `scale`, its
-        `evidence` (the sum of L(C) over those clusters, in nats, or None) and `at_edge` ("low" or
-        "high" if the best scale lies at that edge of the range, else "").
 
     Raises:
         UsageError: an order that no likelihood has, or a scale out of range.
@@ -95,16 +104,7 @@ def train(
     }
     files, data = {COUNTS_FILE: counts.to_bytes()}, {"fragments": done, "sha256": sha256}
     write_bundle(folder, Bundle("likelihoods", likelihood, files, recipe, data))
-    return {
-        "likelihood": likelihood,
-        "fragments": done,
-        "values": counts.values,
-        "ngrams": distinct,
-        "clusters": len(clusters),
-        "scale": best,
-        "evidence": value,
-        "at_edge": edge,
-    }
+    return TrainedNgram(likelihood, done, counts.values, distinct, len(clusters), best, value, edge)
 
 
 def _count(

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from kbforge.cli import console, options
 from kbforge.cli.options import option
@@ -83,6 +81,9 @@ def _kinds(texts: list[str]) -> dict[str, str]:
 
 
 def _print(trained: Mapping[str, Any], output: Path) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in ("attribute", "kind"):
         table.add_column(title)
