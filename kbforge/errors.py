@@ -265,5 +265,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """` (did you mean "x"?)` if one of the known names resembles a wrong one, else nothing."""
     from difflib import get_close_matches  # only for mistakes
 
-    close = get_close_matches(name[:_LONGEST_NAME], list(known), 1)
-    return f' (did you mean "{quoted(close[0])}"?)' if close else ""
+    folded = {one.casefold(): one for one in known}
+    close = get_close_matches(name[:_LONGEST_NAME].casefold(), folded, 1)
+    return f' (did you mean "{quoted(folded[close[0]])}"?)' if close else ""

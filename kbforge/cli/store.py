@@ -287,8 +287,10 @@ def decide(
 ) -> None:
     """Decide that two fragments are the same entity or not.
 
-    Every later grouping honours a decision. A decision that contradicts others is refused, and one
-    that is already in force is not repeated.
+    Every later grouping honours a decision. If two fragments are the same, their entities become
+    one, unless another decision forbids that; --file decides about the two fragments of each line
+    alone. A decision that contradicts others is refused, and one that is already in force is not
+    repeated.
 
     --undo withdraws a decision. If the store has not changed since, it is restored exactly;
     otherwise the fragments that the decision affected are clustered again without it.
@@ -331,8 +333,9 @@ def decide(
         decisions = read_decisions(file)
     else:
         decisions = job.decisions_of([(given[0], given[1], given[2])])
+    ties = job.whole_entities if file is None else None
     with signed(by, note):
-        done = job.decide(store, decisions, unknown)
+        done = job.decide(store, decisions, unknown, ties)
     numbers = done.told["decisions"]
     which = f"decision {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} decisions"
     if done.told["already"]:
@@ -341,6 +344,7 @@ def decide(
 
 
 def _list_decisions(store: str, as_json: bool) -> None:
+    from kbforge.clustering.constraints import called
     from kbforge.jobs.decide import deciders
     from kbforge.store.audit import made_by
     from kbforge.store.database import Database
@@ -370,21 +374,15 @@ def _list_decisions(store: str, as_json: bool) -> None:
     elif not decisions:
         console.note("the store has no decisions")
     else:
-        columns = ("decision", "says", "fragment", "fragment", "run", "undone in run", "by", "note")
-        shown = [
-            (
-                str(one.number),
-                "same" if one.same else "different",
-                quoted(one.first, 400),
-                quoted(one.second, 400),
-                str(one.run),
-                "" if one.undone is None else str(one.undone),
-                quoted(line.by if line else programs.get(one.number, ""), 400),
-                quoted(line.note if line else "", 400),
-            )
-            for one, line in made
-        ]
-        console.stdout().print(console.table_of(columns, shown))
+        for one, line in made:
+            said = f"{called(one.decision)} in run {one.run}"
+            if one.undone is not None:
+                said += f", undone in run {one.undone}"
+            if who := line.by if line else programs.get(one.number):
+                said += f", by {quoted(who, 400)}"
+            if line and line.note:
+                said += f": {quoted(line.note, 400)}"
+            console.stdout().print(said, markup=False, soft_wrap=True)
 
 
 remove_app = typer.Typer(add_completion=False)

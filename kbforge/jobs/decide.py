@@ -22,6 +22,8 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import orjson
@@ -84,11 +86,17 @@ _PROGRAMS = "programs"
 """The fact with the answers of programs: by, a, b, same, and the number of the decision, if any."""
 
 
-def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> EventResult:
+Ties: TypeAlias = Callable[[Store, Decision], Sequence[Decision]]
+"""The fragments that a decision also says are one entity, as decisions."""
+
+
+def decide(
+    path: str, decisions: Sequence[Decision], unknown: bool = False, ties: Ties | None = None
+) -> EventResult:
     """Add decisions to a store, which it honours from now on, one after another.
 
     A decision in force is not made again, so the command can be repeated. With `unknown`, decisions
-    may name fragments that do not exist yet.
+    may name fragments that do not exist yet. The `ties` of a decision hold as long as it does.
 
     Raises:
         UsageError: the store lacks a fragment.
@@ -99,7 +107,7 @@ def decide(path: str, decisions: Sequence[Decision], unknown: bool = False) -> E
     """
     about = ", ".join(in_words(decision) for decision in decisions[:10])
     with opened(path, "decide", about) as held:
-        return honour(held, decisions, unknown)
+        return honour(held, decisions, unknown, ties=ties)
 
 
 def honour(
@@ -108,8 +116,9 @@ def honour(
     unknown: bool = False,
     reported: float | None = None,
     told: bool = True,
+    ties: Ties | None = None,
 ) -> EventResult:
-    """Add decisions to an open store and end the run. Errors as `decide`.
+    """Add decisions to an open store and end the run. Ties and errors as `decide`.
 
     `reported` has the pairs' reported probabilities when they were asked about; `told` is as in
     `OpenStore.commit`.
@@ -124,12 +133,33 @@ def honour(
     try:
         for decision in decisions:
             if _said(decision) not in in_force:
-                in_force[_said(decision)] = _honour_one(held, decision, reported)[0].number
+                tied = [] if ties is None else ties(held.store, decision)
+                try:
+                    made, _ = _honour_one(held, decision, reported, tied)
+                except ContradictionError:
+                    if ties is not whole_entities:
+                        raise
+                    made, _ = _honour_one(held, decision, reported)
+                in_force[_said(decision)] = made.number
                 already = False
     finally:
         held.finish(told)
     numbers = [in_force[_said(decision)] for decision in decisions]
     return held.result(decisions=numbers, already=already and bool(decisions))
+
+
+def whole_entities(store: Store, decision: Decision) -> list[Decision]:
+    """The ties of a person who says that two fragments are the same: of their whole entities.
+
+    If other decisions forbid that, the two alone are the same.
+    """
+    numbers = store.pages.numbers([decision.first, decision.second] if decision.same else [])
+    tied = list[Decision]()
+    for id, number in numbers.items():
+        _, members = store.entity_of(number)
+        others = store.pages.fragments([other for other in members if other != number])
+        tied += (Decision(True, id, other.id) for other in others.values())
+    return tied
 
 
 def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
@@ -138,9 +168,12 @@ def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
 
 
 def _honour_one(
-    held: OpenStore, decision: Decision, reported: float | None = None
+    held: OpenStore,
+    decision: Decision,
+    reported: float | None = None,
+    tied: Sequence[Decision] = (),
 ) -> tuple[DecisionRecord, SubproblemChanges]:
-    """Add one decision to a store, or change nothing and raise as `decide`.
+    """Add one decision and its ties to a store, or change nothing and raise as `decide`.
 
     The pair's `reported` probability is stored with it. Returns the decision with its number, and
     what changed.
@@ -148,7 +181,7 @@ def _honour_one(
     number = held.store.next_decision
     named = Decision(decision.same, decision.first, decision.second, f"decision {number}")
     try:
-        held.session.constrain([named])
+        held.session.constrain([named, *(replace(tie, name=named.name) for tie in tied)])
     except ContradictionError as error:
         if any(name not in ("", named.name) for name in error.decisions):
             error.args = (f"{error}; kbforge decide STORE --undo NUMBER withdraws a decision",)
@@ -226,7 +259,8 @@ def take_back(
         return EventResult(run.number, store.n_fragments, store.n_entities, done)
     held = resumed(about)
     held.run.undoes = decided
-    held.session.lift([decided.decision])
+    name = decided.decision.name
+    held.session.lift([one for one in held.session.constraints.decisions if one.name == name])
     held.writing.followed()
     held.writing.also(
         lambda rows: change_rows(rows, "decision", {number: {"undone": held.run.number}})

@@ -96,10 +96,15 @@ def _remove(store: Store, gone: Sequence[str], source: str | None, began: float)
     """The first step; returns the run's number, and the number of fragments."""
     held = resume(store, ERASES, "", began)
     numbers = store.pages.numbers(gone)
-    about = [
-        one.decision
+    forgotten = {
+        one.decision.name
         for one in store.decisions()
-        if one.undone is None and not {one.decision.first, one.decision.second}.isdisjoint(gone)
+        if not {one.first, one.second}.isdisjoint(gone)
+    }
+    about = [
+        one
+        for one in held.session.constraints.decisions
+        if one.name in forgotten or not {one.first, one.second}.isdisjoint(gone)
     ]
     if about:
         held.session.lift(about)

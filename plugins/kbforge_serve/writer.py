@@ -179,7 +179,8 @@ class Writer:
     ) -> Future[Decided]:
         """Add a decision to the store; one that is in force is not repeated.
 
-        `reported` is the pair's reported probability when the user was asked.
+        `reported` is the pair's reported probability when the user was asked; unasked, a user
+        speaks of whole entities.
 
         Raises, at once or as the result:
             UsageError: the two are one, or the store lacks one.
@@ -195,7 +196,8 @@ class Writer:
         def act(store: Store) -> Decided:
             held = self._kept.opened(store, "decide", deciding.in_words(decision))
             few = store.n_stale(self.told_at_once + 1) <= self.told_at_once
-            done = deciding.honour(held, [decision], reported=reported, told=few)
+            ties = deciding.whole_entities if reported is None else None
+            done = deciding.honour(held, [decision], reported=reported, told=few, ties=ties)
             (number,) = done.told["decisions"]
             return Decided(done.run, done.fragments, done.entities, done.told["already"], number)
 

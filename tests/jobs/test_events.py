@@ -14,7 +14,7 @@ from kbforge.errors import ContradictionError, KBForgeError, OutputError, UsageE
 from kbforge.evaluation.scores import score_entities
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs import decide as events
-from kbforge.jobs.decide import decide, decisions_of, reviewed, undo
+from kbforge.jobs.decide import decide, decisions_of, reviewed, undo, whole_entities
 from kbforge.jobs.refit import refit, revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import status_of
@@ -136,6 +136,60 @@ def test_a_contradiction_names_the_decisions_and_changes_nothing(store: str) -> 
     with pytest.raises(ContradictionError, match=r"decision 1.*decision 2"):
         decide_one(store, "different", a, c)
     assert state(store) == before
+
+
+def pair_of_entities(store: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Two entities with other members than their first."""
+    first, second, *_ = (ids for ids in content(store).values() if len(ids) > 2)
+    return first, second
+
+
+def test_a_person_who_says_same_speaks_of_whole_entities(store: str) -> None:
+    first, second = pair_of_entities(store)
+    before = content(store)
+    decide(store, decisions_of([("same", first[0], second[0])]), ties=whole_entities)
+    others = [ids for ids in before.values() if ids not in (first, second)]
+    assert sorted(map(sorted, content(store).values())) == sorted(
+        map(sorted, [*others, first + second])
+    )
+    assert status_of(store).decisions == 1
+    with pytest.raises(ContradictionError, match=r"contradicts decision 1 \(same .*--undo NUMBER"):
+        decide_one(store, "different", first[1], second[1])
+    add_fragments(store, [], RunOptions())
+    refit(store)
+    assert together(store, first[1], second[1])
+    undo(store, 1)
+    assert not together(store, first[1], second[1])
+    decide_one(store, "different", first[1], second[1])
+
+
+def test_undoing_what_joined_two_entities_restores_them(store: str) -> None:
+    first, second = pair_of_entities(store)
+    before = state(store, EXACT)
+    decide(store, decisions_of([("same", first[0], second[0])]), ties=whole_entities)
+    undo(store, 1)
+    assert state(store, EXACT) == before
+
+
+def test_entities_that_a_decision_keeps_apart_are_not_joined_whole(store: str) -> None:
+    first, second = pair_of_entities(store)
+    decide_one(store, "different", first[1], second[1])
+    decide(store, decisions_of([("same", first[0], second[0])]), ties=whole_entities)
+    assert together(store, first[0], second[0])
+    assert not together(store, first[1], second[1])
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_ties_go_with_their_fragments(store: str, at: int) -> None:
+    """Without a fragment that was decided about, the decision and all its ties are gone."""
+    first, second = pair_of_entities(store)
+    decide(store, decisions_of([("same", first[0], second[0])]), ties=whole_entities)
+    erase(store, [first[at]])
+    assert together(store, first[2], second[1]) == (at == 1)
+    with Database(store) as database:
+        left = Store(database).pages.totals.constraints.decisions
+    assert bool(left) == (at == 1)
+    assert first[at] not in {id for one in left for id in (one.first, one.second)}
 
 
 def test_undoing_the_last_decisions_restores_the_exact_state(store: str) -> None:

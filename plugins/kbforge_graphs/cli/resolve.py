@@ -10,7 +10,7 @@ import typer
 from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import UsageError, counted, quoted
+from kbforge.errors import UsageError, quoted
 
 app = typer.Typer(add_completion=False)
 
@@ -38,8 +38,15 @@ def graph_command(
         option("--into", "Store that remembers the entities and decisions.", metavar="STORE"),
     ] = "OUT.sqlite",
     at_least: Annotated[
-        float, option("--at-least", "Least probability of a change.", min=0.0, max=1.0)
-    ] = 0.0,
+        float | None,
+        option(
+            "--at-least",
+            "Least probability of a change; the store remembers it.",
+            min=0.0,
+            max=1.0,
+            show_default="as before, at first 0",
+        ),
+    ] = None,
     undo: Annotated[
         list[str] | None,
         option(
@@ -101,12 +108,13 @@ def graph_command(
             "command continues"
         )
         raise typer.Exit(interrupts.exit_code())
+    least = job.least_change(into, at_least)
     if undo:
         with console.working("undoing"):
-            made = job.undo(found, into, undo)
-        console.note(f"{counted(made, 'decision')} in {quoted(into, 400)}")
+            done = job.undo(found, into, undo, least)
+        console.note(f"{done} in {quoted(into, 400)}")
     with console.working("writing the graph"):
-        report = job.write(found, found.plan(into, at_least), output, into)
+        report = job.write(found, found.plan(into, least), output, into)
     console.notes(found.shape.notes)
     if as_json:
         console.print_json(report)

@@ -6,18 +6,22 @@ merge can be undone: decisions part a key from its entity, and the input is writ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
 from typing import Any
 
+import orjson
+
 from kbforge.contracts import Decision, Fragment
-from kbforge.errors import NotFoundError, quoted
+from kbforge.errors import NotFoundError, counted, did_you_mean, quoted
 from kbforge.files.fragments import stop
 from kbforge.files.io import open_folder
-from kbforge.jobs.decide import decide
+from kbforge.jobs.decide import Ties, decide
 from kbforge.jobs.decide import undo as withdraw
+from kbforge.jobs.opening import locked
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from kbforge.store.tables import write_rows
 from kbforge_graphs.resolve.plan import Grouping, Plan
 from kbforge_graphs.resolve.shapes import Shape, shape_of
 
@@ -54,62 +58,109 @@ class Graph:
         ]
 
 
-def undo(graph: Graph, store: str, names: Iterable[str]) -> int:
-    """Decide that keys are what the graph says: each its own entity, and all its mentions that one.
+_LEAST = "least_change"
+"""The fact with the least probability of a change."""
+
+
+def least_change(store: str, given: float | None) -> float:
+    """The least probability of a change, which a store remembers: 0 if none was ever given."""
+    with locked(store) as held:
+        known: float = held.fact(_LEAST, 0.0)
+        if given is None or given == known:
+            return known
+        row = {_LEAST: (orjson.dumps(given),)}
+        held.database.transaction(lambda rows: write_rows(rows, "meta", row))
+        return given
+
+
+def undo(graph: Graph, store: str, names: Iterable[str], at_least: float) -> str:
+    """Make keys what the graph says: each its own entity, and all its mentions that one.
 
     The survivor of a merge parts from all that joined it; without it, what joined others stays.
-    Decisions that say otherwise are withdrawn. Returns the number of new decisions.
+    First the decisions that say otherwise are withdrawn, the latest first. What then still differs
+    is decided. Returns what was done, in words.
 
     Raises:
         NotFoundError: a name that no merge and no parting has.
 
     """
-    plan = graph.plan(store)
-    undone = set[str]()
-    for name in names:
-        keys = [key for key in graph.keys_of(name) if plan.changes(key)]
-        if not keys:
-            raise NotFoundError(
-                f"{quoted(name)} is in no merge and no parting of this graph; kbforge resolve "
-                "graph lists both"
-            )
-        for key in keys:
-            undone |= {k for n in plan.of_key[key] if n.survivor == key for k in n.mentions} | {key}
-    wanted: dict[str, list[str]] = {}  # the group of each mention
+    plan = graph.plan(store, at_least)
+    undone = {key for name in names for key in _undone(graph, plan, name)}
+    withdrawn = made = 0
+    while decisions := _towards(wanted := _wanted(plan, undone), plan):
+        if numbers := _contradicting(store, wanted):
+            for number in numbers:
+                withdraw(store, number)
+        else:
+            # the fragments that a decision affects are clustered again, and may form other groups
+            decide(store, decisions, ties=_ties(wanted))
+            made += len(decisions)
+        withdrawn += len(numbers)
+        plan = graph.plan(store, at_least)
+    counts = [(withdrawn, "withdrawn"), (made, "made")]
+    return " and ".join(f"{counted(n, 'decision')} {done}" for n, done in counts if n)
+
+
+def _undone(graph: Graph, plan: Plan, name: str) -> set[str]:
+    """The keys that leave what they joined, or are whole again, if a name is undone."""
+    keys = [key for key in graph.keys_of(name) if plan.changes(key)]
+    if not keys:
+        changed = [graph.shape.name_of(key) for key in plan.of_key if plan.changes(key)]
+        raise NotFoundError(
+            f"{quoted(name)} is in no merge and no parting of this graph"
+            f"{did_you_mean(name, changed)}; kbforge resolve graph lists both"
+        )
+    joined = (n for key in keys for n in plan.of_key[key] if n.survivor == key)
+    return {*keys, *(key for node in joined for key in node.mentions)}
+
+
+def _wanted(plan: Plan, undone: Collection[str]) -> dict[str, list[str]]:
+    """The group that each mention should be in."""
+    wanted: dict[str, list[str]] = {}
     for node in plan.nodes:
         rest = [id for key, ids in node.mentions.items() if key not in undone for id in ids]
         wanted |= dict.fromkeys(rest, rest)
     for key in undone:
         own = [id for node in plan.of_key[key] for id in node.mentions[key]]
         wanted |= dict.fromkeys(own, own)
-    made = 0
-    # the fragments that a decision affects are clustered again, and may form other groups
-    while decisions := _towards(wanted, plan):
-        with Database(store) as database:
-            in_force = [one for one in Store(database).decisions() if one.undone is None]
-        for one in in_force:
-            groups = [id(wanted[x]) for x in (one.first, one.second) if x in wanted]
-            if groups[1:] and one.same != (groups[0] == groups[1]):
-                withdraw(store, one.number)
-        decide(store, decisions)
-        made += len(decisions)
-        plan = graph.plan(store)
-    return made
+    return wanted
+
+
+def _contradicting(store: str, wanted: Mapping[str, list[str]]) -> list[int]:
+    """The decisions in force, the latest first, that say otherwise, themselves or by a tie."""
+    with Database(store) as database:
+        in_force = {one.decision.name: one.number for one in Store(database).decisions()}
+        constraints = Store(database).pages.totals.constraints
+    numbers = set[int]()
+    for one in constraints.decisions:
+        groups = [id(wanted[x]) for x in (one.first, one.second) if x in wanted]
+        if groups[1:] and one.same != (groups[0] == groups[1]):
+            numbers.add(in_force[one.name])
+    return sorted(numbers, reverse=True)
+
+
+def _ties(wanted: Mapping[str, list[str]]) -> Ties:
+    """What says that the groups of two mentions are whole."""
+
+    def tied(_: Store, one: Decision) -> list[Decision]:
+        ids = (one.first, one.second)
+        return [Decision(True, id, x) for id in ids for x in wanted[id] if x != id]
+
+    return tied
 
 
 def _towards(wanted: Mapping[str, list[str]], plan: Plan) -> list[Decision]:
-    """Decisions that make groups of mentions from those of a plan that differ from them."""
+    """Decisions that, with ties, make groups of mentions from those of a plan that differ."""
     out: list[Decision] = []
-    changed: dict[int, list[str]] = {}
-    nodes_of: dict[int, int] = {}
+    home: dict[int, int] = {}
     for at, node in enumerate(plan.nodes):
-        inside = {id(wanted[x]): wanted[x] for ids in node.mentions.values() for x in ids}
-        if len(inside) > 1:
-            changed |= inside
-        changed |= {g: group for g, group in inside.items() if nodes_of.setdefault(g, at) != at}
-        out += (Decision(False, a[0], b[0]) for a, b in combinations(inside.values(), 2))
-    for first, *rest in changed.values():
-        out += (Decision(True, first, other) for other in rest)
+        inside = {id(wanted[x]): x for ids in node.mentions.values() for x in ids}
+        out += (Decision(False, a, b) for a, b in combinations(inside.values(), 2))
+        out += (
+            Decision(True, wanted[x][0], x)
+            for group, x in inside.items()
+            if home.setdefault(group, at) != at
+        )
     return out
 
 
@@ -148,6 +199,7 @@ def write(graph: Graph, plan: Plan, output: str, store: str) -> dict[str, Any]:
         "output": output,
         "store": store,
         "source": shape.name,
+        "at_least": plan.least,
         "before": before,
         "after": _counts(shape),
         "joined": sorted(joined, key=lambda one: one["probability"]),

@@ -109,7 +109,7 @@ class Plan:
         new_key: NewKey,
         at_least: float,
     ) -> None:
-        self._grouping, self._keys, self._least = grouping, keys, at_least
+        self._grouping, self._keys, self.least = grouping, keys, at_least
         self._order = {id: at for at, id in enumerate(keys)}
         self.parted: dict[str, list[Part]] = {}
         self.nodes: list[Node] = []
@@ -148,7 +148,7 @@ class Plan:
             main, *others = sorted(found, key=lambda at: -len(entities[at][key]))
             for at in others:
                 there, here = entities[at][key], entities[main][key]
-                if 1 - self._grouping.together(there, here) < self._least:
+                if 1 - self._grouping.together(there, here) < self.least:
                     here += entities[at].pop(key)
             entities[main][key].sort(key=self._order.__getitem__)
         return filter(None, entities)
@@ -166,7 +166,7 @@ class Plan:
             node = Node(left[0], mentions={left[0]: mentions[left[0]]})
             for key in left[1:]:
                 probability = self._grouping.together(mentions[key], mentions[node.survivor])
-                if probability >= self._least:
+                if probability >= self.least:
                     node.mentions[key] = mentions[key]
                     node.probability[key] = probability
             left = [key for key in left if key not in node.mentions]

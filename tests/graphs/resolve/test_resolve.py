@@ -7,6 +7,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge_graphs.resolve.graph import Graph, write
+from kbforge.fit.choices import RunOptions
+from kbforge.jobs.update import add_fragments
+from kbforge_graphs.resolve.graph import Graph, least_change, undo, write
 from kbforge_graphs.resolve.plan import Grouping, Plan
 from tests.graphs.resolve.shapes import SEP, SHAPES, contents
 
@@ -353,6 +356,52 @@ def test_merged_undone_and_merged_again(folder, tmp_path, program):
     refused = program(*job, "--undo", "MR. SCROOGE")
     assert refused.code == 2
     assert "MR. SCROOGE is in no merge and no parting" in refused.err
+
+
+def test_a_decision_joins_whole_entities_and_is_undone_as_one(tmp_path, program):
+    folder = SHAPES["graphrag"](tmp_path / "graph")
+    before, out, store = contents(folder), tmp_path / "out", tmp_path / "out.sqlite"
+    job = ("resolve", "graph", folder, "-o", out, "--likelihood", "names")
+    program(*job)
+    ids = [id for id, key in Graph(str(folder)).keys.items() if key in ("VICTORIA", "SCROOGE")]
+    assert len(ids) == 3
+    assert program("decide", store, "same", ids[0], ids[-1]).code == 0
+    told = json.loads(program(*job, "--json").out)
+    assert [(one["joined"]["name"], one["into"]["name"]) for one in told["joined"]] == [
+        ("SCROOGE", "VICTORIA")
+    ]
+    assert told["parted"] == []
+    ran = program(*job, "--undo", "scrooge")
+    assert ran.code == 2
+    assert 'no merge and no parting of this graph (did you mean "SCROOGE"?)' in ran.err
+    ran = program(*job, "--undo", "SCROOGE")
+    assert "1 decision withdrawn in" in ran.err
+    assert contents(out) == before
+    (line,) = program("decide", store, "--list").out.splitlines()
+    said = b'decision 1 (same "u1#VICTORIA" "u3#SCROOGE") in run 2, undone in run 3, by '
+    assert line.startswith(said)
+
+
+def test_undoing_a_merge_is_one_decision(tmp_path):
+    """Each of two names has mentions in both texts, which a store with one name for all joins."""
+    graph, store = Graph(str(SHAPES["graphrag"](tmp_path / "graph"))), str(tmp_path / "s.sqlite")
+    alike = [replace(x, properties={"name": ("ONE",)}) for x in graph.fragments]
+    add_fragments(store, alike, RunOptions(likelihood="names"))
+    assert len(graph.plan(store).nodes) == 1
+    assert undo(graph, store, ["ALBERT"], 0.0) == "1 decision made"
+    assert not graph.plan(store).changes("ALBERT")
+    assert graph.plan(store).of_key["VICTORIA"] == graph.plan(store).of_key["SCROOGE"]
+    assert undo(graph, store, ["VICTORIA"], 0.0).endswith("made")
+    assert len(graph.plan(store).nodes) == len(graph.recorded)
+
+
+def test_a_store_remembers_how_sure_changes_are(tmp_path, program):
+    store = str(tmp_path / "out.sqlite")
+    folder = SHAPES["graphrag"](tmp_path / "graph")
+    job = ("resolve", "graph", folder, "-o", tmp_path / "out", "--likelihood", "names", "--json")
+    for words, least in ((), 0), (("--at-least", ".75"), 0.75), ((), 0.75), (("--at-least", 0), 0):
+        assert json.loads(program(*job, *words).out)["at_least"] == least
+        assert least_change(store, None) == least
 
 
 def test_only_sure_changes(tmp_path, program):
