@@ -18,7 +18,7 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import BusyError, ContradictionError, DuplicateError, OutputError, UsageError
 from kbforge.fit.choices import RunOptions
-from kbforge.jobs.decide import decide, decisions_of, undo
+from kbforge.jobs.decide import decide, decisions_of, undo, whole_entities
 from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import erase
 from kbforge.jobs.update import add_fragments, take_in
@@ -80,7 +80,7 @@ def test_a_store_is_written_as_by_the_command_line(base: Path, path: str, tmp_pa
     served.close()
 
     add_fragments(other, MORE, RunOptions())
-    decide(other, decisions_of([("same", A, B)]))
+    decide(other, decisions_of([("same", A, B)]), ties=whole_entities)
     decide(other, decisions_of([("different", A, C)]))
     undo(other, 1)
     add_fragments(other, changed, RunOptions(), "replace")
