@@ -22,6 +22,7 @@ from kbforge.errors import KBForgeError
 from kbforge.version import __version__
 from kbforge_serve import api, frame, pages, reconcile, security
 from kbforge_serve.failures import UNEXPECTED, answer_to, failure, mistake_in
+from kbforge_serve.metrics import Metrics
 from kbforge_serve.security import Access, Guard
 from kbforge_serve.service import Service
 
@@ -54,7 +55,9 @@ def application(service: Service, access: Access | None = None) -> Guard:
         redoc_url=None,
     )
     _say_errors(app, service.readers.path)
+    metrics = Metrics(service)
     app.include_router(frame.router())
+    app.include_router(metrics.router())
     app.include_router(security.router(access))
     app.include_router(pages.router(service))
     app.include_router(reconcile.router(service, access))
@@ -63,7 +66,8 @@ def application(service: Service, access: Access | None = None) -> Guard:
     app.include_router(api.router(service), dependencies=sent)
     described = app.openapi
     app.openapi = lambda: api.complete(described())  # type: ignore[method-assign]
-    return Guard(app, access)  # outermost, so that no answer goes around it
+    # outermost, so that no answer goes around it
+    return Guard(app, access, on_answer=metrics.answered)
 
 
 def _say_errors(app: FastAPI, store: str) -> None:

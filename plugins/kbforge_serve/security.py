@@ -29,7 +29,7 @@ import ipaddress
 import re
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, urlsplit
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
 SIGN_IN = "/sign-in"
+HEALTH = "/healthz"
+"""Whether the server answers: says nothing of the store, and needs no token."""
 STATIC = "/static/"
 """The files in every copy of KBForge."""
 READ_ONLY = "/reconcile"
@@ -181,13 +183,19 @@ class Guard:
         silence: maximum seconds without a byte of a body.
         most_held: maximum bytes of the bodies of all current requests.
         held: bytes of the bodies of current requests.
+        on_answer: called with the scope, the status and the seconds of each answer.
 
     """
 
     def __init__(
-        self, app: ASGIApp, access: Access, silence: float = 10.0, most_held: int = 128 << 20
+        self,
+        app: ASGIApp,
+        access: Access,
+        silence: float = 10.0,
+        most_held: int = 128 << 20,
+        on_answer: Callable[[Scope, int, float], None] = lambda *_: None,
     ) -> None:
-        self.app, self.access = app, access
+        self.app, self.access, self.on_answer = app, access, on_answer
         self.silence, self.most_held, self.held = silence, most_held, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -280,7 +288,7 @@ def _is_foreign(asked: HTTPConnection) -> bool:
 
 def _is_open(path: str) -> bool:
     """Whether a path needs no token."""
-    return path == SIGN_IN or path.startswith(STATIC)
+    return path in (SIGN_IN, HEALTH) or path.startswith(STATIC)
 
 
 def _unknown(asked: HTTPConnection) -> Response:
@@ -320,8 +328,9 @@ class _Exchange:
         """Send a part of the answer, with headers that restrict the browser."""
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
-            took = 1000 * (time.perf_counter() - self._began)
-            headers["server-timing"] = f"answer;dur={took:.1f}"
+            took = time.perf_counter() - self._began
+            headers["server-timing"] = f"answer;dur={1000 * took:.1f}"
+            self._guard.on_answer(self._asked.scope, message["status"], took)
             always = dict(_HEADERS)
             if _is_read_only(self._asked.scope["path"]):
                 always["vary"] = "Origin"

@@ -223,6 +223,11 @@ class Writer:
 
         return self._submit(_Request(act=act))
 
+    @property
+    def n_waiting(self) -> int:
+        """How many requests wait to be written."""
+        return len(self._waiting)
+
     def close(self) -> None:
         """Write what waits, end the run, and close the store."""
         with self._changed:
