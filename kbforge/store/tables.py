@@ -49,7 +49,6 @@ Row: TypeAlias = tuple[Any, ...]
 APPLICATION = 0x4B424647  # "KBFG"
 VERSION = 4
 _EARLIER = {
-    1: "4220418b50fe0120099afddc30546b98f74e2e186113c509763656a3952a7827",
     2: "2f27a86752854c1aa19ae0c8353fc9a3b543fde6c60514890f13cc519ce68eef",
     3: "519a2d1b0d9bd6693b1cb1be284268d9d7ee1c43b5d58379a1768f5737418897",
 }
@@ -190,11 +189,13 @@ def version_of(database: sqlite3.Connection, path: str) -> int | None:
             f"{quoted(path, 400)}: expected a store of kbforge cluster --into, got a database of "
             "another program"
         )
-    if not 0 < version <= VERSION:
+    if not min(_EARLIER) <= version <= VERSION:
+        way_out = "install a newer kbforge" if version > VERSION else "it is damaged: use a copy"
+        if version == 1:
+            way_out = "any command of kbforge 0.2.0 that opens it brings it up to date"
         raise StoreError(
             f"{quoted(path, 400)} is a store of version {version}, and this program knows versions "
-            f"1 to {VERSION}; "
-            + ("install a newer kbforge" if version > VERSION else "it is damaged: use a copy")
+            f"{min(_EARLIER)} to {VERSION}; {way_out}"
         )
     _require_tables(database, path, version)
     return version
@@ -242,35 +243,15 @@ with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as _e
 def migrate(database: sqlite3.Connection) -> None:
     """Bring an earlier store up to date, within the current transaction.
 
-    Version 1 had no checksums, version 2 no mentions, which `kbforge refit` finds, and version 3 no
-    audit, which begins now.
+    Version 2 had no mentions, which `kbforge refit` finds, and version 3 no audit, which begins
+    now.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version == 1:
-        _copy_with_checksums(database)
-    else:
-        new = ("TABLE audit", "TABLE mention")[: 4 - version]
-        for statement in _TABLES.split(";"):
-            if any(name in statement for name in new):
-                database.execute(statement)
+    new = ("TABLE audit", "TABLE mention")[: 4 - version]
+    for statement in _TABLES.split(";"):
+        if any(name in statement for name in new):
+            database.execute(statement)
     database.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def _copy_with_checksums(database: sqlite3.Connection) -> None:
-    for (index,) in database.execute(
-        "SELECT name FROM sqlite_master WHERE type = 'index' AND name NOT LIKE 'sqlite_%'"
-    ).fetchall():
-        database.execute(f"DROP INDEX {index}")
-    there = "SELECT name FROM sqlite_master WHERE type = 'table'"
-    tables = [name for (name,) in database.execute(there) if name in COLUMNS]
-    for table in tables:
-        database.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-    _make_tables(database)
-    for table in tables:
-        old = database.execute(f"SELECT {', '.join(COLUMNS[table])} FROM old_{table}")
-        insert_rows(database, table, old)
-        database.execute(f"DROP TABLE old_{table}")
-    insert_rows(database, "stale", database.execute("SELECT name FROM page").fetchall())
 
 
 def checksum(row: Row) -> int:

@@ -16,7 +16,7 @@ from kbforge.store.audit import AS, audit_of, made_by, signed
 from kbforge.store.database import Database
 from kbforge.store.tables import change_rows, checksum, insert_rows
 from tests.program import Run
-from tests.store.fixtures.version_1 import fragments, stored
+from tests.store.fixtures.version_2 import fragments, stored
 
 IDS = [str(one["id"]) for one in fragments("records")]
 

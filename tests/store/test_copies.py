@@ -18,7 +18,7 @@ from tests.jobs.killing import dies_at
 from tests.program import Run
 from tests.store.copies import enlarge, require_honest_copy, require_whole_copy
 from tests.store.dump import dump
-from tests.store.fixtures.version_1 import stored
+from tests.store.fixtures.version_2 import stored
 from tests.store.test_database import put
 from tests.store.verbs import READING, WRITING, ending
 

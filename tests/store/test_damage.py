@@ -35,7 +35,7 @@ from kbforge.store.tables import COLUMNS, change_rows, insert_rows, rows_of, wri
 from tests.people import people
 from tests.program import Run
 from tests.store.copies import enlarge
-from tests.store.fixtures.version_1 import NAMES, stored
+from tests.store.fixtures.version_2 import NAMES, stored
 from tests.store.verbs import READING, VERBS, answer, ending, fresh
 
 SOAK = bool(os.environ.get("KBFORGE_SOAK"))
@@ -47,7 +47,7 @@ LARGE_FLIPS = 300 if SOAK else 40
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store of version 1."""
+    """A store of version 2."""
     return stored("records", tmp_path / "records.sqlite")
 
 
@@ -188,7 +188,7 @@ def test_a_flipped_bit_in_a_large_store_changes_no_answer(
 
 @pytest.mark.parametrize("table", [table for table in COLUMNS if table != "erased"])
 def test_a_changed_row_is_noticed_by_whoever_reads_it(table: str, path: Path) -> None:
-    if table != "stale":  # a store of version 1 has no confidence yet
+    if table != "stale":  # this store of version 2 has no confidence yet
         complete_confidence(str(path))
     with Database(str(path), write=True) as database:
         if table == "mention":  # nor mentions

@@ -16,7 +16,7 @@ from kbforge.store import tables
 from kbforge.store.database import Database, is_store
 from kbforge.store.tables import insert_rows
 from tests.program import Run
-from tests.store.fixtures.version_1 import stored
+from tests.store.fixtures.version_2 import stored
 from tests.store.verbs import VERBS, ending, fresh
 
 
@@ -157,6 +157,14 @@ def test_a_store_of_a_later_version_is_refused(path: Path) -> None:
         Database(str(path))
 
 
+def test_a_store_of_the_first_version_names_the_release_that_brings_it_up_to_date(
+    path: Path,
+) -> None:
+    change(path, "PRAGMA user_version = 1")
+    with pytest.raises(KBForgeError, match=r"versions 2 to \d+; any command of kbforge 0\.2\.0"):
+        Database(str(path))
+
+
 def test_a_store_in_a_folder_that_cannot_be_written_is_read(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -204,7 +212,7 @@ SCHEMAS = {
     "another program": "PRAGMA application_id = 1",
     "a version that is not known": "PRAGMA user_version = -7",
     "a huge version": "PRAGMA user_version = 2147483647",
-    "an older version with today's tables": "PRAGMA user_version = 1",
+    "an older version with today's tables": "PRAGMA user_version = 2",
 }
 
 

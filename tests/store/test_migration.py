@@ -18,7 +18,7 @@ from kbforge.store.database import Database, lock
 from kbforge.store.store import Store
 from tests.program import Run
 from tests.store.dump import dump
-from tests.store.fixtures.version_1 import NAMES, stored
+from tests.store.fixtures.version_2 import NAMES, stored
 from tests.store.verbs import VERBS, ending
 
 KILLED = """
@@ -45,7 +45,7 @@ def version(path: Path) -> int:
 @pytest.mark.parametrize("write", [False, True])
 def test_all_that_an_older_store_says_stays(old: Path, write: bool) -> None:
     before = dump(old)
-    assert version(old) == 1
+    assert version(old) == 2
     with Database(str(old), write=write) as database:
         assert database.version == tables.VERSION
         assert Store(database).n_fragments == 30
@@ -56,7 +56,7 @@ def test_all_that_an_older_store_says_stays(old: Path, write: bool) -> None:
 def test_every_verb_brings_an_older_store_up_to_date(old: Path, program: Run) -> None:
     for verb in VERBS:
         path = stored(old.stem, old)
-        assert version(path) == 1
+        assert version(path) == 2
         code, said = ending(program, verb, path)
         assert (code, version(path)) == (0, tables.VERSION), (verb, said)
 
@@ -85,7 +85,7 @@ def test_a_migration_that_is_killed_leaves_the_store_as_it_was(old: Path) -> Non
     before = dump(old)
     ended = subprocess.run([sys.executable, "-c", KILLED, str(old)], check=False)
     assert ended.returncode == 9
-    assert (version(old), dump(old)) == (1, before)
+    assert (version(old), dump(old)) == (2, before)
     Database(str(old)).close()
     assert (version(old), dump(old)) == (tables.VERSION, before)
 
@@ -94,7 +94,7 @@ def test_a_migration_that_is_killed_leaves_the_store_as_it_was(old: Path) -> Non
 def test_an_older_store_that_is_being_written_is_not_read(old: Path) -> None:
     with open(old, "r+b") as file:
         assert lock(file.fileno(), old) is not None
-        with pytest.raises(KBForgeError, match=r"store of version 1.*another kbforge"):
+        with pytest.raises(KBForgeError, match=r"store of version 2.*another kbforge"):
             Database(str(old))
 
 
@@ -105,7 +105,7 @@ def test_an_older_store_in_a_folder_that_cannot_be_written_is_not_read(tmp_path:
     old = stored("records", folder / "old.sqlite")
     folder.chmod(0o500)
     try:
-        with pytest.raises(KBForgeError, match=r"store of version 1.*permission denied"):
+        with pytest.raises(KBForgeError, match=r"store of version 2.*permission denied"):
             Database(str(old))
         with pytest.raises(OutputError, match="permission denied"):
             Database(str(old), write=True)

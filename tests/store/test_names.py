@@ -17,7 +17,7 @@ from kbforge.store.tables import create_tables
 from tests.people import people
 from tests.program import Run
 from tests.store.copies import enlarge
-from tests.store.fixtures.version_1 import stored
+from tests.store.fixtures.version_2 import stored
 from tests.store.test_database import made, put
 
 NAMES = [

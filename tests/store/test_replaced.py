@@ -16,7 +16,7 @@ from kbforge.store.database import Database, is_store, log_of
 from kbforge.store.tables import StoreConnection
 from tests.store.copies import copied
 from tests.store.dump import dump
-from tests.store.fixtures.version_1 import stored
+from tests.store.fixtures.version_2 import stored
 from tests.store.test_database import put
 
 

@@ -10,7 +10,7 @@ import orjson
 
 from tests.program import Run
 from tests.store.dump import dump
-from tests.store.fixtures.version_1 import fragments
+from tests.store.fixtures.version_2 import fragments
 
 READING = {
     "status": "status STORE --json",
