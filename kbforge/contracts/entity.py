@@ -4,7 +4,7 @@ Each entity is one JSON object per line, with every value traced to its fragment
 
     {"id": str, "name": str, "properties": {attribute: [
         {"value", "fragments", "count", "confidence"?, "entity"?, "probability"?, "runner_up"?,
-         "first"?, "last"?, "until"?}]},
+         "first"?, "last"?, "until"?, "held"?}]},
      "fragments": [str, ...], "confidence": float, "reported": float?,
      "subproblem": int, "alternatives": [...]?,
      "explanations": {fragment: {"prior" or attribute: nats}}?,
@@ -71,6 +71,14 @@ class Meaning(Struct, frozen=True, forbid_unknown_fields=True):
     probability: Probability
 
 
+class Span(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A span in which a value held: the times with which it was stated, by their beginnings, and
+    until when, None if nothing says so."""
+
+    stated: Ids
+    until: Text | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """One distinct value of an attribute and the fragments that state it.
@@ -81,7 +89,8 @@ class Value:
     not in question. `meanings` are the entities that the value may name, the most probable one
     first, at most two (`kbforge.kb.relations`); it is empty for a value that names none. `first`
     and `last` are the times of the first and the last statement, None for fragments without a time;
-    `until` is the time from which the value no longer holds, if any (`kbforge.kb.times`).
+    `until` is the time from which the value no longer holds, if any. `held` are its spans, empty if
+    there is one of at most two times (`kbforge.kb.times`).
     """
 
     value: str
@@ -91,6 +100,7 @@ class Value:
     first: str | None = None
     last: str | None = None
     until: str | None = None
+    held: tuple[Span, ...] = ()
 
     @property
     def count(self) -> int:
@@ -119,6 +129,8 @@ class Value:
             out |= {"first": self.first, "last": self.last}
         if self.until is not None:
             out["until"] = self.until
+        if self.held:
+            out["held"] = to_builtins(self.held)
         return out
 
 

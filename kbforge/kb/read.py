@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from kbforge.contracts import Alternative, Entity, Explanation, Fragment, Provenance, Value
-from kbforge.contracts.entity import Ids, Meaning, Natural, Probability, Text
+from kbforge.contracts.entity import Ids, Meaning, Natural, Probability, Span, Text
 from kbforge.errors import BadRecord, NotFoundError, UsageError, option, quoted
 from kbforge.files.fragments import DigestSet, mistaken, read_json_lines, stop
 from kbforge.files.records import convert
@@ -35,6 +35,7 @@ class _Value(Struct, forbid_unknown_fields=True):
     first: Text | None = None
     last: Text | None = None
     until: Text | None = None
+    held: tuple[Annotated[Span, Meta(description="objects of stated and until")], ...] = ()
 
 
 class _Explanation(Struct, forbid_unknown_fields=True):
@@ -141,9 +142,9 @@ def made_from_json(record: object, where: str) -> Provenance:
 
 def _value(read: _Value, attribute: str, fragments: frozenset[str], where: str) -> Value:
     field = f"properties.{quoted(attribute, 40)}"
-    meanings = _meanings(read, where, field)
-    times = read.first, read.last, read.until
-    value = Value(read.value, read.fragments, read.confidence, meanings, *times)
+    meanings, times = _meanings(read, where, field), (read.first, read.last, read.until)
+    value = Value(read.value, read.fragments, read.confidence, meanings, *times, read.held)
+    _require_times(value, where, field)
     if type(read.count) is not int or read.count != value.count:
         got = quoted(read.count, 40)
         raise BadRecord(where, f"count {value.count}, the number of fragments", got, field)
@@ -151,12 +152,21 @@ def _value(read: _Value, attribute: str, fragments: frozenset[str], where: str) 
     strangers = [fragment for fragment in value.fragments if fragment not in fragments]
     if strangers:
         raise BadRecord(where, "fragments of this entity", quoted(strangers[0]), field)
-    if (read.first is None) != (read.last is None):
-        raise BadRecord(where, "both first and last, or neither", "one of them", field)
-    for text in times:
+    return value
+
+
+def _require_times(value: Value, where: str, field: str) -> None:
+    """Refuse what is no time, and spans that first, last and until do not agree with."""
+    stated = (text for span in value.held for text in (*span.stated, span.until))
+    for text in (value.first, value.last, value.until, *stated):
         if text is not None and read_time(text) is None:
             raise BadRecord(where, EXPECTED, f'"{quoted(text, 40)}"', field)
-    return value
+    if (value.first is None) != (value.last is None):
+        raise BadRecord(where, "both first and last, or neither", "one of them", field)
+    if value.held:
+        begin, end = value.held[0].stated, value.held[-1]
+        if (begin[0], end.until) != (value.first, value.until) or value.last not in end.stated:
+            raise BadRecord(where, "held as first, last and until have it", "others", field)
 
 
 def _meanings(read: _Value, where: str, field: str) -> tuple[Meaning, ...]:

@@ -8,31 +8,37 @@ single values, as graphs state them, under `TIMES`, each with begin and end, "" 
 A time is a text in ISO 8601, such as 2019, 2019-03 or 2019-03-01T10:00Z; without a zone it is UTC.
 Texts stay as stated, and are compared as periods of microseconds.
 
+A statement holds from its begin to the end that its source gives. Without one it holds until the
+first statement of another value that begins after it ends, where an attribute has one value at a
+time (not in `Corpus.several`). A value holds when one of its statements does: in spans, between
+which others hold. So the order of statements does not matter, and a later one adds `until` to a
+value, but removes none.
+
 | member of a value | meaning |
 |---|---|
 | first | of the times with which it was stated, the one that begins first |
 | last | the one that ends last |
 | until | from when it no longer holds: another value contradicts it, or a source gives its end |
-
-Where an attribute has one value at a time (not in `Corpus.several`), a value v is contradicted by
-each w whose last(w) begins after last(v) ends: from the earliest first(w), or at once if w was
-stated before. So the order of statements does not matter, and a later one adds `until` to a value,
-but removes none.
+| held | its spans, each with all `stated` times and `until`; left out if the others say as much |
 """
 
 from __future__ import annotations
 
 from calendar import isleap, monthrange
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, IntArray, Value
+from kbforge.contracts.entity import Span
 from kbforge.contracts.fragment import TIMES
 from kbforge.errors import UsageError, counted, option, quoted
 from kbforge.files.columns import metadata_of
@@ -72,9 +78,8 @@ def read_time(text: str) -> Period | None:
 class StatedTimes:
     """The times in the metadata of fragments, under the name `time` and for single values.
 
-    Different texts are numbered by the beginnings of their periods, and ranked by the ends. A
-    statement has the number of its first one, the rank of its last one, and that rank without an
-    end that a source gives.
+    Different texts are numbered by the beginnings of their periods, and ranked by the ends. Places
+    on the line of times are numbered, too.
     """
 
     def __init__(self, fragments: Sequence[Fragment], time: str | None) -> None:
@@ -83,25 +88,25 @@ class StatedTimes:
         single, self._single = metadata_of(fragments, TIMES)
         of_values = [one for k, stated in enumerate(single) for one in _times_of_values(k, stated)]
         self._given = ["" if one is None else str(one) for one in given]
-        texts = {*self._given, *chain(*(begins + ends for _, begins, ends in of_values))}
+        texts = {*self._given, *chain(*(chain(*pairs) for _, pairs in of_values))}
         periods = {text: period for text in sorted(texts) if (period := read_time(text))}
         begin, end = np.fromiter(chain(*periods.values()), np.int64).reshape(-1, 2).T
         known, order = [*periods], np.lexsort((end, begin)).tolist()
+        begin, after = begin[order], end[order] + 1
         self._texts = [orjson.dumps(known[k]).decode() for k in order]
         numbers = {known[k]: number for number, k in enumerate(order)}
-        # of each the first that begins after it ends
-        self._after = np.searchsorted(begin[order], end[order], "right")
-        self._of_rank = np.lexsort((begin[order], end[order]))
-        ranks = np.append(np.argsort(self._of_rank), -1)
-        number = np.array([numbers.get(text, -1) for text in (*self._given, "")])
-        first = np.where(number < 0, len(numbers), number)
-        self._rows = np.stack([first, ranks[number], ranks[number]], 1)  # of metadata, and of none
-        self._of_values: dict[_Key, tuple[int, int, int]] = {}
-        for key, *times in of_values:
-            begun, ended = ([numbers[text] for text in of if text in numbers] for of in times)
-            if both := begun + ended:
-                last = int(ranks[both].max()), int(ranks[begun].max(initial=-1))
-                self._of_values[key] = min(both), *last
+        self._of_rank = np.lexsort((begin, after))
+        self._rank = np.argsort(self._of_rank)
+        places = np.unique(np.append(begin, after))
+        self._never = len(places)
+        self._begin, self._after = (np.searchsorted(places, of) for of in (begin, after))
+        self._of_given = np.array([numbers.get(text, -1) for text in (*self._given, "")])
+        self._of_values: dict[_Key, list[tuple[int, int, bool]]] = {}
+        for key, pairs in of_values:
+            for pair in pairs:
+                if both := [numbers[text] for text in pair if text in numbers]:
+                    times = min(both), max(both, key=self._rank.__getitem__), pair[1] in numbers
+                    self._of_values.setdefault(key, []).append(times)
 
     def __bool__(self) -> bool:
         """Whether there are any times."""
@@ -112,7 +117,7 @@ class StatedTimes:
 
         Raises a UsageError if no fragment has one, and `strict`.
         """
-        is_time, named = self._rows[:, 1] >= 0, option("time", quoted(self._time))
+        is_time, named = self._of_given >= 0, option("time", quoted(self._time))
         often = np.bincount(self._number + 1, minlength=len(is_time) + 1)[1:]
         bad = [k for k, text in enumerate(self._given) if text and not is_time[k]]
         got = f'"{quoted(self._given[bad[0]])}"' if bad else "none"
@@ -126,110 +131,181 @@ class StatedTimes:
 
     def apart(self, entities: IntArray) -> IntArray:
         """The entity of each fragment, of its own if it has times: its values follow each other."""
-        has_time = self._rows[self._number, 1] >= 0
-        has_time[[fragment for fragment, *_ in self._of_values]] = True
+        has_time = self._of_given[self._number] >= 0
+        has_time[np.isin(self._single, [k for k, *_ in self._of_values])] = True
         own = entities.max(initial=0) + 1 + np.arange(len(entities))
         return np.where(np.isin(entities, entities[has_time]), own, entities)
 
     def annotator(self, several: Collection[str]) -> Annotator:
-        """Says first, last and until of values; attributes in `several` have no contradictions."""
+        """Says when values held; attributes in `several` have no contradictions."""
 
         def members(entities: EntityColumns) -> dict[int, str]:
-            rows, starts = self._rows[self._number[entities.holder]], entities.holder_start[:-1]
-            if self._of_values:
-                self._put_single(rows, entities)
-            if not len(starts):
+            statements = self._statements(entities)
+            if not statements.size:
                 return {}
-            first = np.minimum.reduceat(rows[:, 0], starts)
-            last, without_ends = np.maximum.reduceat(rows[:, 1:], starts).T
-            until = self._contradictions(entities, several, first, last)
-            until = np.where((until < 0) & (last > without_ends), self._of_rank[last], until)
-            values, said = np.flatnonzero(last >= 0), [*self._texts, ""]
-            columns = values, first[values], self._of_rank[last[values]], until[values]
-            return {
-                value: f',"first":{said[a]},"last":{said[b]}' + f',"until":{said[c]}' * (c >= 0)
-                for value, a, b, c in zip(*(column.tolist() for column in columns), strict=True)
-            }
+            value, first, last, is_over = statements
+            cell = np.searchsorted(entities.value_start, value, "right") - 1
+            single = np.array(
+                [name not in several for name in entities.stated.attributes], np.bool_
+            )
+            may_end = single[entities.attribute[cell]] & (is_over == 0)
+            end, until = self._contradictions(cell, first, last, may_end)
+            end = np.where(is_over, self._after[last], end)
+            return self._told(value, first, last, end, np.where(is_over, last, until))
 
         return members if self._texts else lambda entities: {}
 
-    def _put_single(self, rows: IntArray, entities: EntityColumns) -> None:
-        """Replace the rows of statements that have their own times."""
-        single = self._single[entities.holder]
-        places = np.flatnonzero(np.isin(single, [k for k, _, _ in self._of_values]))
-        values = np.searchsorted(entities.holder_start, places, "right") - 1
-        numbers = entities.attribute[np.searchsorted(entities.value_start, values, "right") - 1]
-        columns = places, single[places], numbers, entities.value[values]
-        for place, k, a, v in zip(*(column.tolist() for column in columns), strict=True):
-            key = k, entities.stated.attributes[a], entities.stated.texts[a][v]
-            rows[place] = self._of_values.get(key, rows[place])
+    def _statements(self, entities: EntityColumns) -> IntArray:
+        """Of each statement with a time the value, the numbers of its first and its last time, and
+        whether its source gives its end; shape [4, statements]."""
+        value = np.repeat(np.arange(len(entities.value)), np.diff(entities.holder_start))
+        number = self._of_given[self._number[entities.holder]]
+        rows = np.stack([value, number, number, np.zeros_like(number)])
+        if self._of_values:
+            single = self._single[entities.holder]
+            places = np.flatnonzero(np.isin(single, [k for k, *_ in self._of_values]))
+            cells = np.searchsorted(entities.value_start, value[places], "right") - 1
+            numbers, texts = entities.value[value[places]], entities.stated.texts
+            columns = places, single[places], entities.attribute[cells], numbers
+            own = list[tuple[int, int, int, int]]()
+            for place, k, a, v in zip(*(column.tolist() for column in columns), strict=True):
+                if told := self._of_values.get((k, entities.stated.attributes[a], texts[a][v])):
+                    rows[1, place] = -1
+                    own += [(value[place], *times) for times in told]
+            rows = np.hstack([rows, np.array(own, np.int64).reshape(-1, 4).T])
+        return rows[:, rows[1] >= 0]
 
     def _contradictions(
-        self, entities: EntityColumns, several: Collection[str], first: IntArray, last: IntArray
-    ) -> IntArray:
-        """For each value the number of the time at which another contradicts it; -1 for none."""
-        until, n = np.full(len(first), -1), len(self._texts)
-        single = np.array([name not in several for name in entities.stated.attributes], np.bool_)
-        at = np.flatnonzero(last >= 0)
-        cells = np.searchsorted(entities.value_start, at, "right") - 1
-        chosen = single[entities.attribute[cells]] & (np.bincount(cells)[cells] > 1)
-        at, own, ends = at[chosen], cells[chosen], self._of_rank[last[at[chosen]]]
-        order = np.argsort(own * n + ends, kind="stable")  # in each cell by last times
-        # of those from each on, the earliest first one
-        earliest = np.minimum.accumulate((own * n + first[at])[order][::-1])[::-1]
-        later = np.searchsorted((own * n + ends)[order], own * n + self._after[ends])
-        found = later < np.searchsorted(own, own, "right")
-        other = earliest[later[found]] - own[found] * n
-        was_before = other < self._after[ends[found]]
-        until[at[found]] = np.where(was_before, ends[found], other)
-        return until
+        self, cell: IntArray, first: IntArray, last: IntArray, may_end: NDArray[np.bool_]
+    ) -> tuple[IntArray, IntArray]:
+        """The place and the number of the next time of the cell after each statement; a statement
+        that cannot end has the place after all others, and -1."""
+        n, m = self._never + 1, len(self._texts)
+        order = np.argsort(cell * m + first, kind="stable")
+        begins, cells = (cell * n + self._begin[first])[order], cell[order]
+        following = np.searchsorted(begins, cell * n + self._after[last])
+        ends = may_end & (following < np.searchsorted(cells, cell, "right"))
+        until = np.where(ends, first[order[np.where(ends, following, 0)]], -1)
+        return np.where(ends, self._begin[until], self._never), until
+
+    def _told(
+        self, value: IntArray, first: IntArray, last: IntArray, end: IntArray, until: IntArray
+    ) -> dict[int, str]:
+        """The members of values, from their statements and when these end."""
+        n, m = self._never + 1, len(self._texts)
+        order = np.lexsort((first, value))
+        value, first, last, end, until = (of[order] for of in (value, first, last, end, until))
+        # a span goes on while a statement begins before those until there have ended
+        reached = np.maximum.accumulate(value * n + end)
+        is_new = np.append(True, (value * n + self._begin[first])[1:] > reached[:-1])
+        starts, span = np.flatnonzero(is_new), np.cumsum(is_new) - 1
+        stated = np.unique(np.append(span * m + first, span * m + last))
+        until = np.maximum.reduceat(end * (m + 1) + until + 1, starts) % (m + 1) - 1
+        last = self._of_rank[np.maximum.reduceat(self._rank[last], starts)]
+        first, owner = first[starts], value[starts]
+        of_span = np.searchsorted(stated, np.arange(len(starts) + 1) * m)
+        has_more = np.diff(of_span) > 1 + (first != last)
+        opening = np.flatnonzero(np.diff(owner, prepend=-1))
+        closing = np.append(opening[1:], len(owner)) - 1
+        has_more = (closing > opening) | np.maximum.reduceat(has_more, opening)
+        texts, ends = self._texts, [f',"until":{self._texts[k]}' if k >= 0 else "" for k in until]
+
+        def held(k: int) -> str:
+            times = ",".join(texts[j] for j in (stated[of_span[k] : of_span[k + 1]] % m).tolist())
+            return f'{{"stated":[{times}]{ends[k]}}}'
+
+        columns = owner[opening], first[opening], last[closing], opening, closing, has_more
+        return {
+            of: f',"first":{texts[a]},"last":{texts[b]}{ends[j]}'
+            + f',"held":[{",".join(map(held, range(i, j + 1)))}]' * more
+            for of, a, b, i, j, more in zip(*(column.tolist() for column in columns), strict=True)
+        }
 
 
 _Key: TypeAlias = tuple[int, str, str]
 """A number of metadata, an attribute, and a value."""
 
 
-def _times_of_values(k: int, stated: object) -> Iterator[tuple[_Key, list[str], list[str]]]:
+def _times_of_values(k: int, stated: object) -> Iterator[tuple[_Key, list[list[str]]]]:
     """The begins and the ends of values."""
     for attribute, of in stated.items() if isinstance(stated, dict) else ():
         for value, times in of.items() if isinstance(of, dict) else ():
             pairs = times if isinstance(times, list) else ()
             if all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
-                begins, ends = ([str(pair[side]) for pair in pairs] for side in (0, 1))
-                yield (k, attribute, value), begins, ends
+                yield (k, attribute, value), [[str(one) for one in pair] for pair in pairs]
+
+
+def spans_of(value: Value) -> tuple[Span, ...]:
+    """The spans in which a value held, in order; none for a value without times."""
+    if value.first is None or value.last is None:
+        return ()
+    return value.held or (Span(tuple(dict.fromkeys((value.first, value.last))), value.until),)
+
+
+def extent(span: Span) -> tuple[int, float]:
+    """The first and the last microsecond of a span, since 1970; infinity if it has no end."""
+    begin, last = period_of(span.stated[0]).begin, period_of(last_of(span)).end
+    return begin, inf if span.until is None else max(last, period_of(span.until).begin - 1)
 
 
 def holds(value: Value, at: Period) -> bool:
     """Whether a value holds at the end of a period; one without times always does."""
-    first, last, until = (read_time(text or "") for text in (value.first, value.last, value.until))
-    if first is None or last is None:
-        return True
-    return first.begin <= at.end and (last.end >= at.end or until is None or until.begin > at.end)
+    extents = [extent(span) for span in spans_of(value)]
+    return not extents or any(begin <= at.end <= end for begin, end in extents)
 
 
-def end_of(text: str | None) -> float:
-    """The end of a time; minus infinity if there is none."""
-    period = read_time(text or "")
-    return float("-inf") if period is None else period.end
+def last_stated(value: Value, at: Period | None = None) -> float:
+    """The end of the last time with which a value was stated, of those that begin by the end of a
+    period; minus infinity if there is none."""
+    times = [period_of(text) for span in spans_of(value) for text in span.stated]
+    return max((time.end for time in times if at is None or time.begin <= at.end), default=-inf)
 
 
-def joined_times(one: Value, other: Value) -> tuple[str | None, str | None, str | None]:
-    """First, last and until of a value that two attributes state."""
-    timed = [value for value in (one, other) if value.first is not None]
-    first = min(
-        (v.first for v in timed), key=lambda text: read_time(text or "") or (0, 0), default=None
+def with_times_of(value: Value, one: Value, other: Value) -> Value:
+    """A value that two attributes state, with the times of both."""
+    spans = list[Span]()
+    for span in sorted((*spans_of(one), *spans_of(other)), key=extent):
+        if not spans or extent(span)[0] > extent(spans[-1])[1] + 1:
+            spans.append(span)
+            continue
+        longer = max(spans[-1], span, key=lambda of: extent(of)[1])
+        stated = sorted({*spans[-1].stated, *span.stated}, key=period_of)
+        spans[-1] = Span(tuple(stated), longer.until)
+    if not spans:
+        return value
+    return replace(
+        value,
+        first=spans[0].stated[0],
+        last=last_of(spans[-1]),
+        until=spans[-1].until,
+        held=tuple(spans),
     )
-    last = max((v.last for v in timed), key=end_of, default=None)
-    until = max((v.until for v in timed), key=end_of, default=None)
-    return first, last, until if all(v.until for v in timed) else None
 
 
 def when(value: Value, others: Sequence[Value]) -> str:
     """The times of a value in words, such as `2015 to 2018, until 2019, then Acme`; "" without."""
-    said = value.first or ""
-    if value.last != value.first:
-        said += f" to {value.last}"
-    if value.until is None:
+    return "; ".join(_in_words(span, value, others) for span in spans_of(value))
+
+
+def _in_words(span: Span, value: Value, others: Sequence[Value]) -> str:
+    first, last, until = span.stated[0], last_of(span), span.until
+    if until == last:  # its source says so
+        return f"until {until}" if first == last else f"{first} until {until}"
+    said = first if first == last else f"{first} to {last}"
+    if until is None:
         return said
-    then = [one.value for one in others if one.first == value.until and one is not value]
-    return f"{said}, until {value.until}" + "".join(f", then {name}" for name in then[:1])
+    spans = ((one.value, of) for one in others if one is not value for of in spans_of(one))
+    then = [f", then {name}" for name, of in spans if until in of.stated]
+    return f"{said}, until {until}{''.join(then[:1])}"
+
+
+def last_of(span: Span) -> str:
+    """Of the times with which a value was stated in a span, the one that ends last."""
+    return max(span.stated, key=lambda text: period_of(text)[::-1])
+
+
+def period_of(text: str) -> Period:
+    """The period of a text that is a time."""
+    found = read_time(text)
+    assert found is not None, f"{text} is a time of a value"
+    return found

@@ -58,7 +58,7 @@ from kbforge.files.records import Record, toml_of
 from kbforge.kb.entities import fragments_of, naming
 from kbforge.kb.read import read_entities
 from kbforge.kb.spelling import best_of
-from kbforge.kb.times import EXPECTED, Period, end_of, holds, joined_times, read_time
+from kbforge.kb.times import EXPECTED, Period, holds, last_stated, read_time, with_times_of
 
 JSON_LINES = "jsonl"
 _OF_STORES = (".sqlite", ".sqlite3", ".db")
@@ -297,7 +297,7 @@ class GoldenView(CountingView):
                 entity = held_at(entity, self._at)
             joined = _with_joined(entity, self._policy.relations)
             self.unused -= joined.properties.keys()
-            yield golden(joined, self._policy, self.fragments)
+            yield golden(joined, self._policy, self.fragments, self._at)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         return View.lines(self)  # of the golden records, not of what they are made from
@@ -352,14 +352,19 @@ def _one_value(one: Value, other: Value) -> Value:
         one, other, key=lambda value: value.meanings[0].probability if value.meanings else 0
     )
     fragments = tuple(dict.fromkeys((*one.fragments, *other.fragments)))
-    first, last, until = joined_times(one, other)
-    return replace(surer, fragments=fragments, first=first, last=last, until=until)
+    return replace(with_times_of(surer, one, other), fragments=fragments)
 
 
 def golden(
-    entity: Entity, policy: Policy, fragments: Callable[[Entity], Sequence[Fragment]]
+    entity: Entity,
+    policy: Policy,
+    fragments: Callable[[Entity], Sequence[Fragment]],
+    at: Period | None = None,
 ) -> Entity:
-    """The entity with the values that a policy selects; fetches fragments if it needs them."""
+    """The entity with the values that a policy selects; fetches fragments if it needs them.
+
+    The latest value is the one that was the latest at the end of a period.
+    """
     ranks: dict[str, Rank] = {}
     chosen: dict[str, tuple[Value, ...]] = {}
     for attribute, values in entity.properties.items():
@@ -372,7 +377,7 @@ def golden(
             chosen[attribute] = (most_probable(values),)
         else:
             if rule not in ranks:
-                ranks[rule] = _rank(rule, policy, entity, fragments)
+                ranks[rule] = _rank(rule, policy, entity, fragments, at)
             chosen[attribute] = (min(values, key=ranks[rule]),)
     return replace(entity, properties=chosen)
 
@@ -387,7 +392,11 @@ def most_probable(values: Sequence[Value]) -> Value:
 
 
 def _rank(
-    rule: str, policy: Policy, entity: Entity, fragments: Callable[[Entity], Sequence[Fragment]]
+    rule: str,
+    policy: Policy,
+    entity: Entity,
+    fragments: Callable[[Entity], Sequence[Fragment]],
+    at: Period | None,
 ) -> Rank:
     if rule == LONGEST:
         return lambda value: -len(value.value)
@@ -396,9 +405,9 @@ def _rank(
         return lambda value: min(place[f] for f in value.fragments)
     when = {}
     if policy.date is not None:
-        when = {f.id: _dated(f, *policy.date) for f in fragments(entity)}
+        when = {f.id: _dated(f, *policy.date, at) for f in fragments(entity)}
     if _is_dated(entity) and max(when.values(), default=_NEVER) == _NEVER:
-        return lambda value: -end_of(value.last)
+        return lambda value: -last_stated(value, at)
     when = when or {fragment: float(at) for at, fragment in enumerate(entity.fragments)}
     return lambda value: -max(when[f] for f in value.fragments)
 
@@ -415,14 +424,15 @@ def _place(source: str | None, sources: Sequence[str]) -> int:
     return len(sources)
 
 
-def _dated(fragment: Fragment, place: str, name: str) -> float:
-    """The latest date of a fragment in microseconds since 1970; minus infinity without one."""
+def _dated(fragment: Fragment, place: str, name: str, at: Period | None) -> float:
+    """The latest date of a fragment in microseconds since 1970, by the end of a period; minus
+    infinity without one."""
     if place == "properties":
         texts: Sequence[Any] = fragment.properties.get(name, ())
     else:
         texts = [(fragment.metadata or {}).get(name)]
-    periods = [read_time(text) for text in texts if isinstance(text, str)]
-    return max((period.begin for period in periods if period), default=_NEVER)
+    begins = [time.begin for text in texts if isinstance(text, str) and (time := read_time(text))]
+    return max((begin for begin in begins if at is None or begin <= at.end), default=_NEVER)
 
 
 _IDS = ("id", "left", "right")  # of fragments

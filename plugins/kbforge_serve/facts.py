@@ -15,14 +15,14 @@ import orjson
 from msgspec import structs
 
 from kbforge.contracts import Entity, Fragment, Kind, Value
-from kbforge.contracts.entity import Natural, Probability
+from kbforge.contracts.entity import Natural, Probability, Span
 from kbforge.errors import NotFoundError, UsageError, how_sure, quoted
 from kbforge.jobs.report import Status, status_in
 from kbforge.kb.entities import Corpus, described
 from kbforge.kb.show import grouping
 from kbforge.kb.similarity import leaf_names
 from kbforge.kb.similarity import similar as similar_fragments
-from kbforge.kb.times import EXPECTED, Period, holds, read_time
+from kbforge.kb.times import EXPECTED, Period, holds, last_of, read_time, spans_of, when
 from kbforge.kb.view import most_probable
 from kbforge.store.changes import known_of
 from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes
@@ -39,6 +39,8 @@ _MOST_NAMED = 12  # of those in an attribute, on the page of the other one
 _MOST_CHARACTERS = 4_000_000  # of the fragments in one answer
 _MOST_VALUES = 100  # of an attribute
 _MOST_STATING = 20  # fragments named for a value
+_MOST_SPANS = 20  # in which a value held
+_MOST_SAID = 400  # characters
 _MOST_SOURCES = 20  # that state a value in question
 _MOST_OTHERS = 3  # values that a fragment differs from
 _MOST_ALTERNATIVES = 10
@@ -60,8 +62,9 @@ class MeantEntity(Answer, frozen=True):
 class StatedValue(Answer, frozen=True):
     """A value, the number of fragments that state it, and the first of them.
 
-    `holds` is whether it does at the time that is asked for; the other members are as in a
-    knowledge base, the most probable meaning first.
+    `holds` is whether it does at the time that is asked for, `said` its times in words; the other
+    members are as in a knowledge base: the most probable meaning first, the last spans, of each the
+    first and the last time.
     """
 
     value: str
@@ -72,18 +75,21 @@ class StatedValue(Answer, frozen=True):
     first: str | None
     last: str | None
     until: str | None
+    held: Sequence[Span]
+    said: str
     holds: bool
 
 
 class Claim(Answer, frozen=True):
     """A value in question: how probable it is, whether it is the one taken, and how many fragments
-    of each source state it ("" for those without a source)."""
+    of each source state it ("" for those without a source); of `n_sources` those with most."""
 
     value: str
     confidence: Probability
     taken: bool
     count: Natural
     sources: dict[str, Natural]
+    n_sources: Natural
 
 
 class Stating(Answer, frozen=True):
@@ -137,7 +143,8 @@ class EntityEvent(Answer, frozen=True):
 
 class EntityDetails(EntityReference, frozen=True):
     """An entity; `next` is the place of the first fragment that did not fit, `at` the time that is
-    asked for, "" for all."""
+    asked for, "" for all. `distinct` and `in_question` count the values of each attribute, all and
+    those in `contradictions`, of which the lists have the first ones."""
 
     at: str
     reported: Probability
@@ -145,6 +152,7 @@ class EntityDetails(EntityReference, frozen=True):
     subproblem: Natural
     properties: dict[str, list[StatedValue]]
     distinct: dict[str, Natural]
+    in_question: dict[str, Natural]
     contradictions: dict[str, list[Claim]]
     stated_as: StatedAs
     fragments: list[Member]
@@ -311,13 +319,15 @@ def entity(readers: Readers, id: str, first: int = 0, at: str = "") -> EntityDet
         block, own = _block(readers, store, id)
         fragments = readers.view_of(store).fragments(own)
         told, end = _fragments(own, fragments, first)
+        claims = _contradictions(own, fragments, store.corpus)
         return EntityDetails(
             *(own.id, own.name, len(own.fragments), own.confidence, at, own.probability),
             said=how_sure(own.confidence),
             subproblem=own.subproblem,
             properties=_properties(readers, store, own, period),
             distinct={attribute: len(values) for attribute, values in own.properties.items()},
-            contradictions=_contradictions(own, fragments, store.corpus),
+            in_question={attribute: len(of) for attribute, of in claims.items()},
+            contradictions={attribute: of[:_MOST_VALUES] for attribute, of in claims.items()},
             stated_as=_stated_as(readers, store, own, 0, _MOST_NAMED),
             fragments=told,
             next=end,
@@ -344,12 +354,20 @@ def _properties(
             StatedValue(
                 *(value.value, value.count, value.fragments[:_MOST_STATING], value.confidence),
                 [MeantEntity(named[m.entity], m.probability) for m in value.meanings],
-                *(value.first, value.last, value.until, at is None or holds(value, at)),
+                *(value.first, value.last, value.until),
+                [_shortened(span) for span in spans_of(value)[-_MOST_SPANS:]],
+                quoted(when(value, own.properties[attribute]), _MOST_SAID),
+                at is None or holds(value, at),
             )
             for value in values
         ]
         for attribute, values in first.items()
     }
+
+
+def _shortened(span: Span) -> Span:
+    """A span with its first and its last time."""
+    return Span(tuple(dict.fromkeys((span.stated[0], last_of(span)))), span.until)
 
 
 def stated(readers: Readers, id: str, begin: int = 0) -> StatedEntity | FormerEntity:
@@ -394,15 +412,13 @@ def _contradictions(
         if len(asked) < 2 or attribute in corpus.several:
             continue
         taken = most_probable([value for value, _ in asked])
-        claims = [
-            Claim(
-                *(value.value, sure, value is taken, value.count),
-                dict(Counter(source[id] for id in value.fragments).most_common(_MOST_SOURCES)),
-            )
-            for value, sure in asked
-        ]
+        claims = found[attribute] = []
+        for value, sure in asked:
+            counts = Counter(source[id] for id in value.fragments)
+            often = dict(counts.most_common(_MOST_SOURCES))
+            is_taken = value is taken
+            claims.append(Claim(value.value, sure, is_taken, value.count, often, len(counts)))
         claims.sort(key=lambda one: (not one.taken, -one.confidence))
-        found[attribute] = claims[:_MOST_VALUES]
     return found
 
 

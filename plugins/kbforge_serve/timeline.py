@@ -1,15 +1,16 @@
 """The timeline of an entity: when each value was stated and held, as places between 0 and 100.
 
-A bar goes from the first to the last statement. Behind it, until the value is contradicted or the
-timeline ends, a value holds.
+A bar goes from the first to the last statement of a span in which the value held. Behind it, until
+the value is contradicted or the timeline ends, the value holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from kbforge.kb.times import Period, read_time
+from kbforge.contracts.entity import Span
+from kbforge.kb.times import Period, extent, last_of, period_of, read_time
 from kbforge_serve.answers import Facts
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,44 +30,47 @@ def timeline(properties: Mapping[str, Sequence[Facts]], at: str) -> Facts | None
 
     """
     timed = {
-        attribute: sorted(stated, key=lambda value: _period(value["first"]))
+        attribute: sorted(stated, key=lambda item: extent(item[1][0]))
         for attribute, values in properties.items()
-        if (stated := [value for value in values if value["first"] is not None])
+        if (stated := [(value, _spans(value)) for value in values if value["held"]])
     }
     if not timed:
         return None
     times = [
-        _period(value[name])
-        for values in timed.values()
-        for value in values
-        for name in ("first", "last", "until")
-        if value[name] is not None
+        period_of(text)
+        for stated in timed.values()
+        for _, spans in stated
+        for span in spans
+        for text in (*span.stated, *([span.until] if span.until else ()))
     ]
     whole = Period(min(time.begin for time in times), max(time.end for time in times))
     asked = read_time(at)
     is_within = asked is not None and whole.begin <= asked.end <= whole.end
     return {
         "rows": [
-            (attribute, [_bar(value, values, whole) for value in values])
-            for attribute, values in sorted(timed.items(), key=lambda item: len(item[1]) == 1)
+            (attribute, [one | {"bars": [_bar(s, whole) for s in spans]} for one, spans in stated])
+            for attribute, stated in sorted(timed.items(), key=lambda item: len(item[1]) == 1)
         ],
         "ticks": _ticks(whole),
         "at": _place(asked.end, whole) if asked and is_within else None,
     }
 
 
-def _bar(value: Facts, values: Iterable[Facts], whole: Period) -> Facts:
-    """A value with the places of its bar, and the value that took its place."""
-    start, last = _place(_period(value["first"]).begin, whole), _period(value["last"]).end
-    width = max(_place(last, whole) - start, _LEAST_WIDTH)
+def _spans(value: Facts) -> list[Span]:
+    return [Span(tuple(span["stated"]), span.get("until")) for span in value["held"]]
+
+
+def _bar(span: Span, whole: Period) -> Facts:
+    """The places of a span: of its statements, and of the end of what held."""
+    begin, held = extent(span)
+    start = _place(begin, whole)
+    width = max(_place(period_of(last_of(span)).end, whole) - start, _LEAST_WIDTH)
     start = min(start, 100 - width)
-    end = whole.end if value["until"] is None else max(_period(value["until"]).begin, last)
-    then = (other["value"] for other in values if other["first"] == value["until"])
-    return value | {
+    return {
         "start": start,
         "width": width,
-        "end": max(_place(end, whole), start + width),
-        "then": None if value["until"] is None else next(then, None),
+        "end": max(_place(min(held, whole.end), whole), start + width),
+        "ends": span.until is not None,
     }
 
 
@@ -76,7 +80,7 @@ def _ticks(whole: Period) -> list[tuple[float, str, str]]:
     first, last = (_EPOCH + timedelta(microseconds=time) for time in whole)
     for step in _STEPS:
         years = [y for y in range(first.year, last.year + 1) if y % step == 0]
-        places = [(_place(_period(f"{year:04}").begin, whole), str(year)) for year in years]
+        places = [(_place(period_of(f"{year:04}").begin, whole), str(year)) for year in years]
         found = [(place, year) for place, year in places if place >= 0]
         if len(found) <= _MOST_TICKS:
             break
@@ -88,11 +92,5 @@ def _ticks(whole: Period) -> list[tuple[float, str, str]]:
     ]
 
 
-def _place(time: int, whole: Period) -> float:
+def _place(time: float, whole: Period) -> float:
     return round(100 * (time - whole.begin) / max(whole.end - whole.begin, 1), 2)
-
-
-def _period(text: str) -> Period:
-    found = read_time(text)
-    assert found is not None, f"{text} is a time of a value"
-    return found

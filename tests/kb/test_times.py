@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from itertools import pairwise
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +16,17 @@ from kbforge.contracts.fragment import TIMES
 from kbforge.errors import BadRecord, UsageError
 from kbforge.files.columns import in_metadata, metadata_of
 from kbforge.kb.entities import entity_lines
-from kbforge.kb.times import StatedTimes, holds, joined_times, read_time, when
+from kbforge.kb.times import (
+    Period,
+    StatedTimes,
+    extent,
+    holds,
+    last_stated,
+    read_time,
+    spans_of,
+    when,
+    with_times_of,
+)
 from kbforge.kb.view import EntitiesView, GoldenView, Policy, held_at, selected
 from tests.assembled import assemble
 from tests.kb.posteriors import posterior, subproblem
@@ -101,68 +114,75 @@ def values_of(statements, several=()) -> dict[str, Value]:
     return {v.value: v for v in entity_of(fragments_of(statements), several).properties["x"]}
 
 
-def expected(statements) -> dict[str, tuple[int, int, int | None] | None]:
-    """Of each value where its first period begins, its last one ends, and when another holds."""
-    periods = {value: [] for value, _ in statements}
-    for value, time in statements:
-        if time is not None and (period := read_time(time)) is not None:
-            periods[value].append(period)
-    out = {}
-    for value, own in periods.items():
-        out[value] = None
-        if own:
-            last = max(p.end for p in own)
-            later = [
-                max(min(p.begin for p in of), last + 1)
-                for other, of in periods.items()
-                if other != value and of and max(of, key=lambda p: (p.end, p.begin)).begin > last
-            ]
-            first = min(p.begin for p in own)
-            out[value] = first, last, min(later, default=None)
-    return out
+def held_by_definition(statements, at) -> dict[str, bool]:
+    """Whether each value holds at a microsecond: by one of its statements that began by then and
+    that no statement of another value, which began by then, contradicts."""
+    timed = [(v, p) for v, time in statements if time and (p := read_time(time))]
+    begun = [(v, p) for v, p in timed if p.begin <= at]
+    return {
+        value: all(v != value for v, _ in timed)
+        or any(
+            v == value and not any(w != value and q.begin > p.end for w, q in begun)
+            for v, p in begun
+        )
+        for value, _ in statements
+    }
+
+
+def moments_of(statements) -> list[int]:
+    """All times at which something may begin or end, and those before and after them."""
+    periods = [p for _, time in statements if time and (p := read_time(time))]
+    return sorted({at + d for p in periods for at in p for d in (-1, 0, 1)}) or [0]
 
 
 @given(STATEMENTS)
-def test_members_are_those_of_the_definition(statements):
-    found, wanted = values_of(statements), expected(statements)
-    assert found.keys() == wanted.keys()
-    for value, of in wanted.items():
-        one = found[value]
-        if of is None:
-            assert (one.first, one.last, one.until) == (None, None, None)
+def test_what_held_is_decided_by_the_statements(statements):
+    found = values_of(statements)
+    for at in moments_of(statements):
+        held = {v: holds(one, Period(at, at)) for v, one in found.items()}
+        assert held == held_by_definition(statements, at)
+
+
+@given(STATEMENTS)
+def test_members_sum_up_the_statements(statements):
+    found, moments = values_of(statements), moments_of(statements)
+    for value, one in found.items():
+        own = [t for v, t in statements if v == value and t and read_time(t)]
+        if not own:
+            assert (one.first, one.last, one.until, one.held) == (None, None, None, ())
             continue
-        first, last, until = of
-        assert (read_time(one.first).begin, read_time(one.last).end) == (first, last)
-        if until is None:
-            assert one.until is None
-        elif until == last + 1 and one.until == one.last:
-            assert holds(one, read_time(one.last))
-        else:
-            assert read_time(one.until).begin == until
+        periods = [read_time(t) for t in own]
+        assert read_time(one.first).begin == min(p.begin for p in periods)
+        assert read_time(one.last).end == max(p.end for p in periods)
+        spans = spans_of(one)
+        assert {t for span in spans for t in span.stated} <= {*own}
+        assert one.first in spans[0].stated
+        assert one.last in spans[-1].stated
+        assert one.until == spans[-1].until
+        ends = [extent(span) for span in spans]
+        assert all(end + 1 < begin for (_, end), (begin, _) in pairwise(ends)), "apart, in order"
+        assert (one.until is None) == holds(one, Period(moments[-1], moments[-1]))
+        assert bool(one.held) == (len(spans) > 1 or {*own} != {one.first, one.last})
+        for at in moments:
+            begun = [p.end for p in periods if p.begin <= at]
+            assert last_stated(one, Period(at, at)) == max(begun, default=float("-inf"))
 
 
 @given(STATEMENTS)
-def test_what_held_covers_the_time_or_was_stated_last(statements):
-    found, wanted = values_of(statements), expected(statements)
+def test_something_holds_once_something_was_stated(statements):
+    found = values_of(statements)
     for text in ASKED:
         at = read_time(text)
-        timed = {v: of for v, of in wanted.items() if of is not None}
-        covering = {v for v, (first, last, _) in timed.items() if first <= at.end <= last}
-        held = {v for v in timed if holds(found[v], at)}
-        assert covering <= held
-        assert all(timed[v][0] <= at.end for v in held)
-        if not covering:
-            before = {v: of[1] for v, of in timed.items() if of[1] <= at.end}
-            latest = {v for v, last in before.items() if last == max(before.values())}
-            assert latest <= held
-            assert bool(held) == bool(before)
-        assert all(holds(found[v], at) for v, of in wanted.items() if of is None)
+        begun = {v: last for v, x in found.items() if (last := last_stated(x, at)) > float("-inf")}
+        held = {v for v, one in found.items() if one.first and holds(one, at)}
+        assert held <= begun.keys()
+        assert {v for v, last in begun.items() if last == max(begun.values())} <= held
 
 
 @given(STATEMENTS.flatmap(lambda s: st.tuples(st.just(s), st.permutations(s))))
 def test_the_order_of_statements_does_not_matter(orders):
     one, other = map(values_of, orders)
-    times = [{v: (x.first, x.last, x.until) for v, x in of.items()} for of in (one, other)]
+    times = [{v: (x.first, x.last, x.until, x.held) for v, x in of.items()} for of in (one, other)]
     assert times[0] == times[1]
 
 
@@ -235,6 +255,13 @@ def test_a_source_gives_the_end():
     held = {at: [v for v in "abc" if holds(found[v], read_time(at))] for at in ("2011", "2015")}
     assert held == {"2011": ["a"], "2015": ["a", "b"]}
     assert [v for v in "abc" if holds(found[v], read_time("2016"))] == ["b"]
+
+
+def test_a_source_says_that_a_value_held_twice():
+    found = single({"a": [["2010", "2012"], ["2015", "2016"]]})["a"]
+    held = [y for y in range(2009, 2019) if holds(found, read_time(str(y)))]
+    assert held == [2010, 2011, 2012, 2015, 2016]
+    assert when(found, (found,)) == "2010 until 2012; 2015 until 2016"
 
 
 def test_what_begins_again_has_not_ended():
@@ -374,11 +401,93 @@ def test_a_view_at_a_time_keeps_fragments_and_says_if_nothing_has_a_time():
         selected(view, None, "soon")
 
 
+def times_of(value):
+    return value.first, value.last, value.until
+
+
 def test_values_of_joined_attributes_have_the_times_of_both():
     early = Value("Acme", ("a",), first="2015", last="2019", until="2020")
     late = Value("Acme", ("b",), first="2015-06-01T00:00+02:00", last="2019-11", until="2021-01")
     bare = Value("Acme", ("c",))
-    assert joined_times(early, late) == joined_times(late, early) == ("2015", "2019", "2021-01")
-    assert joined_times(early, bare) == ("2015", "2019", "2020")
-    assert joined_times(early, BETA) == ("2015", "2019", None)
-    assert joined_times(bare, bare) == (None, None, None)
+    for one, other in ((early, late), (late, early)):
+        assert times_of(with_times_of(bare, one, other)) == ("2015", "2019", "2021-01")
+    assert with_times_of(early, early, bare) == replace(early, held=spans_of(early))
+    assert with_times_of(bare, bare, bare) == bare
+    again = Value("Acme", ("d",), first="2022", last="2022")
+    both = with_times_of(early, again, early)
+    assert times_of(both) == ("2015", "2022", None)
+    held = [
+        text
+        for text in ("2014", "2015", "2019", "2020", "2021", "2022", "2030")
+        if holds(both, read_time(text))
+    ]
+    assert held == ["2015", "2019", "2022", "2030"]
+
+
+# A value that returns.
+
+RETURNED = [("Acme", "2018"), ("Globex", "2019"), ("Acme", "2020")]
+
+
+@pytest.mark.parametrize(
+    ("at", "employer"), [("2018", "Acme"), ("2019", "Globex"), ("2020", "Acme"), ("2025", "Acme")]
+)
+def test_a_value_that_returns_did_not_hold_in_between(at, employer):
+    entity = entity_of(fragments_of(RETURNED))
+    view = EntitiesView(lambda: iter([entity]))
+    for policy in (None, "latest", "all"):
+        (found,) = selected(view, policy, at).entities()
+        assert [value.value for value in found.properties["x"]] == [employer]
+
+
+def test_a_value_that_returns_says_so_in_json_and_in_words():
+    acme, globex = entity_of(fragments_of(RETURNED)).properties["x"]
+    assert orjson.loads(orjson.dumps(acme.to_json())) == {
+        "value": "Acme",
+        "fragments": ["f0", "f2"],
+        "count": 2,
+        "first": "2018",
+        "last": "2020",
+        "held": [{"stated": ["2018"], "until": "2019"}, {"stated": ["2020"]}],
+    }
+    assert when(acme, (acme, globex)) == "2018, until 2019, then Globex; 2020"
+    assert when(globex, (acme, globex)) == "2019, until 2020, then Acme"
+
+
+def test_the_latest_of_several_values_at_a_time_is_the_latest_by_then():
+    entity = entity_of(
+        fragments_of([("a", "2015"), ("a", "2020"), ("b", "2017"), ("c", "2014")]), several={"x"}
+    )
+    view = EntitiesView(lambda: iter([entity]))
+    found = {}
+    for at in ("2014", "2016", "2018", "2020"):
+        (one,) = selected(view, "latest", at).entities()
+        found[at] = one.properties["x"][0].value
+    assert found == {"2014": "c", "2016": "a", "2018": "b", "2020": "a"}
+
+
+def test_a_policy_s_dates_after_the_time_do_not_count():
+    fragments = [
+        Fragment(f"f{n}", {"x": (value,)}, metadata={"d": date})
+        for n, (value, date) in enumerate([("a", "2015"), ("a", "2020"), ("b", "2017")])
+    ]
+    values = (Value("a", ("f0", "f1")), Value("b", ("f2",)))
+    entity = Entity("e", "n", {"x": values}, ("f0", "f1", "f2"), 1.0, 0)
+    policy = Policy("latest", date=("metadata", "d"))
+    for at, value in ((None, "a"), ("2018", "b")):
+        period = at and read_time(at)
+        view = GoldenView(EntitiesView(lambda: iter([entity]), fragments), policy, period)
+        (found,) = view.entities()
+        assert [one.value for one in found.properties["x"]] == [value]
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (Value("x", ("a",), first="2012", last="2012", until="2012"), "until 2012"),
+        (Value("x", ("a",), first="2010", last="2012", until="2012"), "2010 until 2012"),
+        (Value("x", ("a",), first="2012", last="2012"), "2012"),
+    ],
+)
+def test_no_time_is_said_twice(one, said):
+    assert when(one, (one,)) == said

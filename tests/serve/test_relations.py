@@ -168,9 +168,9 @@ def test_values_in_question_say_who_states_them_and_which_is_taken(
     monkeypatch.setattr(StoreView, "fragments", lambda *_: fragments)
     found = client.get(f"/entity/{home(client, 'ada')}.json").json()
     assert [[*claim.values()] for claim in found["contradictions"]["town"]] == [
-        [HOSTILE, 0.7, True, 2, {"till": 2}],
-        ["Oslo", 0.25, False, 2, {"crm": 2}],
-        ["Bergen", 0.05, False, 1, {"": 1}],
+        [HOSTILE, 0.7, True, 2, {"till": 2}, 1],
+        ["Oslo", 0.25, False, 2, {"crm": 2}, 1],
+        ["Bergen", 0.05, False, 1, {"": 1}, 1],
     ]
     assert [*found["contradictions"]] == ["town"]
     page = client.get(f"/entity/{home(client, 'ada')}", headers=PAGE).text
@@ -179,6 +179,24 @@ def test_values_in_question_say_who_states_them_and_which_is_taken(
     assert "&lt;/script&gt;</bdi> <b" in section, "the mark is beside the value"
     assert "2 statements: <bdi>till</bdi> × 2" in section
     assert "1 statement: no source" in section
+
+
+def test_what_a_page_leaves_out_is_counted_of_all(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of what the answer leaves out: it has the first 20 sources and 100 values."""
+    fragments = [Fragment(f"f{k}", {"town": ("Oslo",)}, source=f"s{k}") for k in range(30)]
+    ids = tuple(f.id for f in fragments)
+    values = [Value("Oslo", ids, 0.9), *(Value(f"v{k}", ("f0",), 0.0) for k in range(149))]
+    entity = Entity(home(client, "ada"), "Ada", {"town": tuple(values)}, ids, 0.9, 0)
+    monkeypatch.setattr(facts, "_block", lambda *_: ([entity], entity))
+    monkeypatch.setattr(StoreView, "fragments", lambda *_: fragments)
+    page = client.get(f"/entity/{home(client, 'ada')}", headers=PAGE).text
+    section = page[page.index("<h2>Contradictions</h2>") : page.index("<h2>Fragments</h2>")]
+    shown = section.count("<li")
+    assert f"And {150 - shown} more values." in section
+    (first, *_) = section.split("</li>")
+    assert f"and {30 - first.count('<bdi>s')} more" in first
 
 
 def connected(client: TestClient, first: str, second: str) -> tuple[dict, str]:
@@ -254,8 +272,7 @@ def test_a_timeline_says_when_values_held(client: TestClient) -> None:
     acme, hydro = section.index("<bdi>Acme</bdi>"), section.index("<bdi>Norsk Hydro</bdi></a>")
     assert acme < hydro < section.index("<bdi>Eli Foss</bdi>"), "what changed comes first"
     assert (
-        "stated <bdi>2001</bdi> to <bdi>2004-03</bdi>; until <bdi>2010-05</bdi>, then "
-        "<bdi>Norsk Hydro</bdi>" in section[acme:hydro]
+        "stated <bdi>2001 to 2004-03, until 2010-05, then Norsk Hydro</bdi>" in section[acme:hydro]
     )
     assert 'class="end"' in section[acme:hydro]
     assert "until" not in section[hydro:].replace("until a later", "")
@@ -290,34 +307,40 @@ def test_what_is_no_time_is_refused(client: TestClient, at: str) -> None:
     assert "<script>alert" not in refused.text
 
 
-VALUE = {"value": "x", "first": None, "last": None, "until": None}
+VALUE = {"value": "x", "held": []}
 
 
 def test_bars_are_within_the_drawing() -> None:
-    def value(first: str, last: str, until: str | None = None, name: str = "x") -> dict:
-        return {"value": name, "first": first, "last": last, "until": until}
+    def value(*stated: str, until: str | None = None) -> dict:
+        return {"value": "x", "held": [{"stated": stated, "until": until}]}
 
     assert timeline({"a": [VALUE]}, "") is None
     whole = {
         "one": [value("0001", "9999")],
         "b": [
-            value("2000-06", "2020", name="other"),
+            value("2000-06", "2020"),
             VALUE,
-            value("1900", "1950", "2000-06"),
-            value("1950-01-01", "1950-01-01T10:00Z", "1950-01-01T10:00Z"),
+            value("1900", "1950", until="2000-06"),
+            value("1950-01-01", "1950-01-01T10:00Z", until="1950-01-01T10:00Z"),
+            {"value": "y", "held": [{"stated": ["2001"], "until": "2003"}, {"stated": ["2010"]}]},
         ],
     }
     for properties in (whole, {"b": whole["b"]}, {"one": [value("2019-03-01", "2019-03-01")]}):
         for at in ("", "1999", "3000-01-01"):
             found = timeline(properties, at)
-            bars = [bar for _, bars in found["rows"] for bar in bars]
+            bars = [bar for _, row in found["rows"] for one in row for bar in one["bars"]]
             for bar in bars:
                 assert 0 <= bar["start"] < bar["start"] + bar["width"] <= bar["end"] <= 100.01
             for _, row in found["rows"]:
-                assert [bar["start"] for bar in row] == sorted(bar["start"] for bar in row)
+                starts = [one["bars"][0]["start"] for one in row]
+                assert starts == sorted(starts)
             assert found["at"] is None or 0 <= found["at"] <= 100
             assert 2 <= len(found["ticks"]) <= 5
             assert all(0 <= place <= 100 for place, _, _ in found["ticks"])
-    (_, (old, *_)), *_ = timeline({"b": whole["b"]}, "1999")["rows"]
-    assert (old["first"], old["then"]) == ("1900", "other")
-    assert old["end"] > old["start"] + old["width"], "it held until the other"
+    (_, (old, _, _, again)), *_ = timeline({"b": whole["b"]}, "1999")["rows"]
+    (bar,) = old["bars"]
+    assert bar["ends"], "it held until the other"
+    assert bar["end"] > bar["start"] + bar["width"]
+    one, other = again["bars"]
+    assert (one["ends"], other["ends"]) == (True, False), "it returned"
+    assert one["end"] < other["start"]
