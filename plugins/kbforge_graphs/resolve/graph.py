@@ -22,7 +22,7 @@ from kbforge.jobs.opening import locked
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge.store.tables import write_rows
-from kbforge_graphs.resolve.plan import Grouping, Plan
+from kbforge_graphs.resolve.plan import Grouping, Node, Plan
 from kbforge_graphs.resolve.shapes import Shape, shape_of
 
 
@@ -176,19 +176,20 @@ def write(graph: Graph, plan: Plan, output: str, store: str) -> dict[str, Any]:
     with open_folder(output, names, "resolve graph") as out:
         ids |= shape.write_all(out, plan).node_ids
 
-    def about(key: str) -> dict[str, Any]:
-        return {"name": shape.name_of(key), "id": ids.get(key) or key}
+    def about(key: str, node: Node) -> dict[str, Any]:
+        mention = node.mentions.get(key, node.mentions[node.survivor])[0]
+        return {"name": shape.name_of(key), "id": ids.get(key) or key, "mention": mention}
 
     joined: list[dict[str, Any]] = [
-        {"probability": probability, "joined": about(key), "into": about(node.key)}
+        {"probability": probability, "joined": about(key, node), "into": about(node.key, node)}
         for node in plan.nodes
         for key, probability in node.probability.items()
     ]
     parted: list[dict[str, Any]] = [
         {
             "probability": part.probability,
-            "parted": about(key),
-            "into": about(part.node.key),
+            "parted": about(key, part.node),
+            "into": about(part.node.key, part.node),
             "mentions": len(part.node.mentions[key]),
         }
         for key, parts in plan.parted.items()

@@ -489,30 +489,36 @@ def shape_of(path: str, source: str | None) -> Shape:
 
     """
     place = Path(path)
-    if not place.exists():
-        raise KBForgeError(f"{quoted(path, 400)}: expected a folder with a graph, got nothing")
-    names = {file.name for file in place.iterdir()} if place.is_dir() else {place.name}
+    files = sorted(place.iterdir()) if place.is_dir() else [place] if place.exists() else []
+    names = [file.name for file in files]
     documents = [name for name in names if name.endswith(".json")]
-    found: dict[str, type[Shape]] = {}
-    if ENTITIES in names:
-        found["graphrag"] = GraphRag
-    if GRAPH in names or (place.is_file() and path.endswith(".graphml")):
+    found: dict[str, type[Shape]] = {
+        shape.name: shape for mark, (_, shape) in _MARKS.items() if mark in names
+    }
+    if place.is_file() and path.endswith(".graphml"):
         found["lightrag"] = LightRag
-    if COGX_FACTS in names:
-        found["property-graph"] = CogneeFolder
-    elif len(documents) == 1 and (source or not found):
-        found["property-graph"] = Document
+    if len(documents) == 1 and (source or not found):
+        found.setdefault("property-graph", Document)
     if place.is_file() and not found and source in (None, "triples"):
         found["triples"] = Triples
     if source in found or (source is None and len(found) == 1):
         return found[source or next(iter(found))](place)
+    where = quoted(path, 400)
     if len(found) > 1 and source is None:
-        raise UsageError(
-            f"{quoted(path, 400)} has files of {' and '.join(found)}; name one with "
-            f"{option('source')}"
-        )
+        several = " and ".join(found)
+        raise UsageError(f"{where} has files of {several}; name one with {option('source')}")
+    inside = [file.name for file in files if any((file / mark).is_file() for mark in _MARKS)]
+    empty = "an empty folder" if place.exists() else "no such folder or file"
     raise UsageError(
-        f"{quoted(path, 400)}: expected {ENTITIES} (GraphRAG), {GRAPH} (LightRAG, nano-graphrag), "
-        f"{COGX_FACTS} (Cognee) or one file of JSON (Graphiti, Cognee), got "
-        f"{listed(sorted(names), 3, 40) or 'an empty folder'}"
+        f"{where}: expected {', '.join(f'{mark} ({tool})' for mark, (tool, _) in _MARKS.items())} "
+        f"or one file of JSON (Graphiti, Cognee), got {listed(names, 3, 40) or empty}"
+        + (f"; give {quoted(str(place / inside[0]), 400)}" if inside else "")
     )
+
+
+_MARKS: Mapping[str, tuple[str, type[Shape]]] = {
+    ENTITIES: ("GraphRAG", GraphRag),
+    GRAPH: ("LightRAG, nano-graphrag", LightRag),
+    COGX_FACTS: ("Cognee", CogneeFolder),
+}
+"""The file that shows a shape, and the tools that write it."""

@@ -76,9 +76,10 @@ def test_what_does_not_change_is_written_as_it_was(folder, tmp_path):
 
 def test_the_report(folder, tmp_path):
     told = resolved(folder, tmp_path / "out", as_meant)
-    assert [(one["into"]["name"], one["joined"]["name"]) for one in told["joined"]] == [
-        ("SCROOGE", "MR. SCROOGE")
-    ]
+    (joined,) = told["joined"]
+    assert (joined["into"]["name"], joined["joined"]["name"]) == ("SCROOGE", "MR. SCROOGE")
+    assert all(joined[k]["mention"].strip('"').endswith("SCROOGE") for k in ("into", "joined"))
+    assert joined["into"]["mention"] != joined["joined"]["mention"]
     (part,) = told["parted"]
     assert part["parted"]["name"] == "VICTORIA"
     assert part["into"]["name"] in ("VICTORIA (2)", "VICTORIA")  # where names need not differ
@@ -434,10 +435,13 @@ def test_a_name_that_is_parted_below_the_probability_stays_whole(tmp_path):
 
 def test_what_is_no_graph_is_one_sentence(tmp_path, program):
     folder = SHAPES["graphrag"](tmp_path / "graph")
+    (tmp_path / "project" / "output").mkdir(parents=True)
     empty = tmp_path / "empty"
     empty.mkdir()
+    shutil.copy(folder / "entities.parquet", tmp_path / "project" / "output")
     for path, words in (
-        (tmp_path / "nothing", "expected a folder with a graph, got nothing"),
+        (tmp_path / "nothing", "(Graphiti, Cognee), got no such folder or file"),
+        (tmp_path / "project", f"got output; give {tmp_path / 'project' / 'output'}"),
         (empty, "expected entities.parquet (GraphRAG)"),
     ):
         ran = program("resolve", "graph", path, "-o", tmp_path / "out")
