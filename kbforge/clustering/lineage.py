@@ -36,39 +36,21 @@ class Lineage:
             self._node[slot] = node
 
     def replay(
-        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: float = 0
-    ) -> None:
+        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: float, scored: bool
+    ) -> dict[int, float]:
         """Extend a table along the tree, fragment by fragment.
 
         The table holds no cluster in the tree's slots and knows of `known` slots: 0 if it is empty,
-        infinitely many if it allows gaps.
+        infinitely many if it allows gaps. It keeps its clusters, whether or not an error is raised.
+        If `scored`, it returns L(C) by slot, nats, as the sum of each fragment's contribution.
         """
-        self._extend(table, fragments, known, None)
-
-    def score(
-        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: float
-    ) -> dict[int, float]:
-        """Like `replay`; L(C) by slot, nats, as the sum of each fragment's contribution.
-
-        The table keeps its clusters, whether or not an error is raised.
-        """
-        scores: list[float] = [0.0] * len(self._parent)
-        self._extend(table, fragments, known, scores)
-        return {slot: scores[node] for slot, node in self._node.items()}
-
-    def _extend(
-        self,
-        table: LiveClusters,
-        fragments: Mapping[int, Fragment],
-        known: float,
-        scores: list[float] | None,
-    ) -> None:
+        scores = [0.0] * len(self._parent)
         born: dict[int, list[int]] = {}
         for node, fragment in enumerate(self._fragment):
             born.setdefault(fragment, []).append(node)
         slot_of, ended, needed = self._places(born)
         if not born:
-            return
+            return {}
         if needed > known:
             # a caller numbers slots without gaps: let all of them be there before they are used
             first = table.encode(fragments[min(born)])
@@ -83,7 +65,7 @@ class Lineage:
                 parents = [self._parent[node] for node in nodes]
                 places = np.array([slot_of[p] if p >= 0 else -1 for p in parents])
                 children = [slot_of[node] for node in nodes]
-                if scores is not None:
+                if scored:
                     gains = _gains(table, x, places).tolist()
                     for node, parent, gain in zip(nodes, parents, gains, strict=True):
                         scores[node] = gain + (scores[parent] if parent >= 0 else 0.0)
@@ -95,6 +77,7 @@ class Lineage:
         except BaseException:
             table.release(np.array(sorted(held), dtype=np.int64))
             raise
+        return {slot: scores[node] for slot, node in self._node.items()} if scored else {}
 
     def _places(
         self, born: Mapping[int, Sequence[int]]

@@ -323,8 +323,6 @@ def _keys(state: SessionState, cluster: Cluster) -> Mapping[int, Sequence[int]]:
     return {number: own.tolist() for number, own in zip(cluster, names, strict=True)}
 
 
-_LEAST_GAIN = 1e-9
-"""Nats: smaller differences are rounding."""
 _DEEPEST = 8  # fragments that a chain moves, at most
 _DEEPEST_DOUBT = 4  # of a chain that loses
 _BEAM = 2  # chains that are followed at a time
@@ -518,7 +516,7 @@ def _climb(grouping: _Grouping, after_step: Callable[[], None]) -> int:
     while waiting and steps < most:
         number = next(iter(waiting))
         del waiting[number]
-        gains = [c for c in grouping.changes(number, _DEEPEST, _LEAST_GAIN) if c.gain > _LEAST_GAIN]
+        gains = [c for c in grouping.changes(number, _DEEPEST, LEAST_GAIN) if c.gain > LEAST_GAIN]
         for change in sorted(gains, key=lambda each: -each.gain):
             if grouping.allows(change):
                 grouping.take(change)
@@ -571,7 +569,7 @@ def _renew(
             parts = [joint(parts, size)]
         _, mass = joined(state.pages(gone), state.prior, size)
         gained = _mass_of(parts) - mass
-        if gained > _LEAST_GAIN:
+        if gained > LEAST_GAIN:
             state.replace(state.plan(gone, [rows for rows, _ in parts]))
             changed, gain = changed + 1, gain + gained
     return changed, gain

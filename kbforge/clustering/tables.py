@@ -428,11 +428,7 @@ class PythonTable(ConjugateTable):
         live = self.live or self._new()
         slots = max(self._run.n_slots, self._known, max(clusters) + 1)
         known = math.inf if self._sparse else self._known
-        lineage, scores = Lineage(clusters, slots), dict[int, float]()
-        if scored:
-            scores = lineage.score(live, fragments, known)
-        else:
-            lineage.replay(live, fragments, known)
+        scores = Lineage(clusters, slots).replay(live, fragments, known, scored)
         self.live, self._known = live, slots
         return scores
 
