@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,29 +30,15 @@ _LOG_SCALES = (math.log(1e-4), math.log(1e4))
 _EDGE = 0.01  # of the range: a maximum nearer to an end than this is reported
 
 
-@dataclass(frozen=True, slots=True)
-class TrainedNgram:
-    """What training did."""
-
-    likelihood: str  # the plugin's name
-    fragments: int
-    values: int  # different values
-    ngrams: int
-    clusters: int  # that the scale was tuned on, 0 if it was not
-    scale: float
-    evidence: float | None  # sum of L(C) over those clusters, in nats
-    at_edge: str  # "low" or "high" if the best scale lies at that edge of the range
-
-
 def train(
     fragments: Iterable[Fragment],
     folder: Path,
     order: int = 2,
     attributes: Sequence[str] = ("name",),
     scale: float | None = None,
-    on_fragment: Callable[[int], None] | None = None,
-) -> TrainedNgram:
-    """Count all fragments, choose the scale, write the bundle.
+    on_fragment: Callable[[int], None] = lambda done: None,
+) -> dict[str, Any]:
+    """Count all fragments, choose the scale, write the bundle; returns what `--json` prints.
 
     Args:
         fragments: read once; those with a label tune the scale.
@@ -66,7 +51,6 @@ def train(
     Raises:
         UsageError: an order that no likelihood has, or a scale out of range.
         KBForgeError: no text in the attributes, or (ModelError) the bundle cannot be written.
-
     """
     if order not in LIKELIHOOD_OF_ORDER:
         raise UsageError(f"--order: expected one of 2, 3, got {order}")
@@ -82,29 +66,44 @@ def train(
         nonlocal done
         for done, fragment in enumerate(fragments, 1):
             _count(fragment, counts, clusters if scale is None else None)
-            if on_fragment is not None:
-                on_fragment(done)
+            on_fragment(done)
             yield fragment
 
     sha256 = fingerprint(counted())
     distinct = sum(map(len, counts.by_attribute.values()))
     if not distinct:
-        names = ", ".join(model.attributes)
-        said = f"no fragment has a value of {names}: there is nothing to count"
-        raise KBForgeError(f"{said} (--attributes names others)")
+        raise KBForgeError(
+            f"no fragment has a value of {', '.join(model.attributes)}: there is nothing to count "
+            "(--attributes names others)"
+        )
     untuned = model.scale, None, ""
     best, value, edge = tune(evidence_of(clusters.values(), counts)) if clusters else untuned
-    recipe = {
-        "order": order,
-        "attributes": list(model.attributes),
+    found = {
+        "likelihood": likelihood,
+        "fragments": done,
+        "values": counts.values,  # different ones
+        "ngrams": distinct,
+        "clusters": len(clusters),  # that the scale was tuned on, 0 if it was not
         "scale": best,
-        "scale_tuned_on_clusters": len(clusters),
-        "evidence": value,
-        "at_edge": edge,
+        "evidence": value,  # sum of L(C) over those clusters, in nats
+        "at_edge": edge,  # "low" or "high" if the best scale lies at that edge of the range
     }
-    files, data = {COUNTS_FILE: counts.to_bytes()}, {"fragments": done, "sha256": sha256}
-    write_bundle(folder, Bundle("likelihoods", likelihood, files, recipe, data))
-    return TrainedNgram(likelihood, done, counts.values, distinct, len(clusters), best, value, edge)
+    write_bundle(folder, _bundle(found, counts, sha256))
+    return found
+
+
+def _bundle(found: Mapping[str, Any], counts: NgramCounts, sha256: str) -> Bundle:
+    recipe = {
+        "order": counts.order,
+        "attributes": list(counts.by_attribute),
+        "scale": found["scale"],
+        "scale_tuned_on_clusters": found["clusters"],
+        "evidence": found["evidence"],
+        "at_edge": found["at_edge"],
+    }
+    data = {"fragments": found["fragments"], "sha256": sha256}
+    files = {COUNTS_FILE: counts.to_bytes()}
+    return Bundle("likelihoods", found["likelihood"], files, recipe, data)
 
 
 def _count(

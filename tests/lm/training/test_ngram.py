@@ -39,20 +39,20 @@ def test_the_tuned_scale_maximises_the_evidence_of_the_labelled_clusters(tmp_pat
 def check_evidence(tmp_path: Path, order: int, plugin: type[NgramLikelihood]) -> None:
     trained = train(fragments(), tmp_path / "m", order)
     model = plugin.from_bundle(tmp_path / "m")
-    assert model.scale == trained.scale
-    assert trained.clusters == 3
+    assert model.scale == trained["scale"]
+    assert trained["clusters"] == 3
     best = float(model.log_marginal(clusters()).sum())
-    assert trained.evidence == pytest.approx(best, abs=1e-6)
+    assert trained["evidence"] == pytest.approx(best, abs=1e-6)
     for factor in (0.5, 0.9, 1.1, 2.0):
-        other = plugin.from_bundle(tmp_path / "m", scale=trained.scale * factor)
+        other = plugin.from_bundle(tmp_path / "m", scale=trained["scale"] * factor)
         assert float(other.log_marginal(clusters()).sum()) < best
 
 
 def test_without_labels_or_with_a_given_scale_nothing_is_tuned(tmp_path):
     blind = train(fragments(labelled=False), tmp_path / "a")
     given = train(fragments(), tmp_path / "b", scale=3.0)
-    assert (blind.scale, blind.clusters, blind.evidence) == (Bigram.default_scale, 0, None)
-    assert (given.scale, given.clusters, given.evidence) == (3.0, 0, None)
+    assert (blind["scale"], blind["clusters"], blind["evidence"]) == (Bigram.default_scale, 0, None)
+    assert (given["scale"], given["clusters"], given["evidence"]) == (3.0, 0, None)
     assert Bigram.from_bundle(tmp_path / "b").scale == 3.0
 
 
@@ -72,9 +72,9 @@ def test_the_bundle_tells_where_it_comes_from(tmp_path):
     bundle = read_bundle(tmp_path / "m")
     assert (bundle.kind, bundle.plugin) == ("likelihoods", "bigram")
     assert bundle.data == {"fragments": 8, "sha256": fingerprint(fragments())}
-    assert bundle.recipe["scale"] == trained.scale
+    assert bundle.recipe["scale"] == trained["scale"]
     assert bundle.recipe["scale_tuned_on_clusters"] == 3
-    assert trained.values == 7  # one is a repetition
+    assert trained["values"] == 7  # one is a repetition
     counts = NgramCounts.from_bytes(bundle.files["counts.json"], "m")
     assert sum(counts.by_attribute["name"].values()) == sum(
         len(name.replace(".", "")) + 1 for names in NAMES.values() for name in set(names)
@@ -116,9 +116,9 @@ def test_evidence_on_real_names_has_an_inner_maximum(data_dir, tmp_path):
 
     path = str(data_dir / "confusable" / "wd50_train.jsonl")
     trained = train(read_fragments(path), tmp_path / "m")
-    assert trained.clusters == 50
-    assert trained.at_edge == ""
-    assert 0.1 < trained.scale < 2.0
+    assert trained["clusters"] == 50
+    assert trained["at_edge"] == ""
+    assert 0.1 < trained["scale"] < 2.0
 
 
 # `kbforge train-ngram` as users run it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from kbforge.contracts import Fragment
     from kbforge_lm.likelihoods.gpt.model import LanguageModel
     from kbforge_training.fitting.loop import Step
-    from kbforge_training.lm.train import TrainedLm
 
 app = typer.Typer(add_completion=False)
 
@@ -107,7 +106,7 @@ def train_lm(
     """
     import math
     import os
-    from dataclasses import asdict, replace
+    from dataclasses import replace
 
     from kbforge.files.io import require_apart
     from kbforge_training.fitting.run_folder import interrupted
@@ -143,7 +142,7 @@ def train_lm(
         console.note(interrupted(output, total, "tokens"))
         raise typer.Exit(interrupts.exit_code()) from None
     if json:
-        console.print_json({"model": str(output), **asdict(trained)})
+        console.print_json({"model": str(output), **trained})
     else:
         _print_summary(trained, output)
 
@@ -199,17 +198,17 @@ def _shown(bar: Any, clock: Callable[[], float] = time.monotonic) -> Callable[[S
     return show
 
 
-def _print_summary(trained: TrainedLm, output: Path) -> None:
+def _print_summary(trained: Mapping[str, Any], output: Path) -> None:
     console.note(
-        f"{output}: language model of {trained.parameters:,} parameters, {trained.steps:,} steps "
-        f"over {trained.tokens:,} tokens of {trained.entities:,} entities"
+        f"{output}: language model of {trained['parameters']:,} parameters, {trained['steps']:,} "
+        f"steps over {trained['tokens']:,} tokens of {trained['entities']:,} entities"
     )
-    if trained.nats_per_fragment is None:
+    if trained["nats_per_fragment"] is None:
         console.note("held-out loss unknown: no entity was held out")
     else:
         console.note(
-            f"held-out loss {trained.nats_per_fragment:,.2f} nats a fragment, on "
-            f"{trained.held_out:,} entities"
+            f"held-out loss {trained['nats_per_fragment']:,.2f} nats a fragment, on "
+            f"{trained['held_out']:,} entities"
         )
-    alpha = "not calibrated" if trained.alpha is None else f"{trained.alpha:.6g}"
+    alpha = "not calibrated" if trained["alpha"] is None else f"{trained['alpha']:.6g}"
     console.note(f"alpha {alpha}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +12,6 @@ from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError
 from kbforge_training.cli import Inputs, LimitPerFile, Output, read_all
-
-if TYPE_CHECKING:
-    from kbforge_training.ngram import TrainedNgram
 
 app = typer.Typer(add_completion=False)
 
@@ -49,8 +47,6 @@ def train_ngram(
 
         kbforge cluster fragments.jsonl --likelihood model/ -o kb.jsonl
     """
-    from dataclasses import asdict
-
     from kbforge.files.io import require_apart
     from kbforge_training.ngram import train
 
@@ -64,7 +60,7 @@ def train_ngram(
 
         trained = train(read_all(fragments, limit), output, order, names, _scale(scale), show)
     if json:
-        console.print_json({"model": str(output), **asdict(trained)})
+        console.print_json({"model": str(output), **trained})
     else:
         _print_summary(trained, output)
 
@@ -78,20 +74,20 @@ def _scale(text: str) -> float | None:
         raise UsageError(f'--scale: expected auto or a number, got "{text}"') from None
 
 
-def _print_summary(trained: TrainedNgram, output: Path) -> None:
+def _print_summary(trained: Mapping[str, Any], output: Path) -> None:
     console.note(
-        f"{output}: {trained.likelihood} model of {trained.ngrams:,} n-grams from "
-        f"{trained.values:,} different values in {trained.fragments:,} fragments"
+        f"{output}: {trained['likelihood']} model of {trained['ngrams']:,} n-grams from "
+        f"{trained['values']:,} different values in {trained['fragments']:,} fragments"
     )
-    if trained.evidence is None:
-        console.note(f"scale {trained.scale:.4g} (not tuned)")
+    if trained["evidence"] is None:
+        console.note(f"scale {trained['scale']:.4g} (not tuned)")
     else:
         console.note(
-            f"scale {trained.scale:.4g}, tuned on {trained.clusters:,} labelled clusters: "
-            f"log evidence {trained.evidence:,.1f}"
+            f"scale {trained['scale']:.4g}, tuned on {trained['clusters']:,} labelled clusters: "
+            f"log evidence {trained['evidence']:,.1f}"
         )
-    if trained.at_edge:
+    if trained["at_edge"]:
         console.note(
-            f"warning: the best scale lies at the {trained.at_edge} edge of the search range, so "
-            f"the labels say little about it; consider --scale"
+            f"warning: the best scale lies at the {trained['at_edge']} edge of the search range, "
+            f"so the labels say little about it; consider --scale"
         )

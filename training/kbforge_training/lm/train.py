@@ -220,21 +220,6 @@ _VALIDATE_EVERY, _LEAST_VALIDATIONS = 250, 10  # steps; more often in short runs
 Say = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class TrainedLm:
-    """What training did."""
-
-    parameters: int
-    fragments: int  # with properties, to learn from and to validate on
-    unlabelled: int  # each a set of its own
-    entities: int  # learned from
-    held_out: int  # entities validated on
-    steps: int
-    tokens: int
-    nats_per_fragment: float | None  # validation loss at the end
-    alpha: float | None  # None if the labels do not determine it
-
-
 def train_lm(
     data: Data,
     folder: Path,
@@ -245,8 +230,8 @@ def train_lm(
     say: Say = lambda sentence: None,
     most_seconds: float = math.inf,
     workers: int = 0,
-) -> TrainedLm:
-    """Train, or go on training, and write the bundle.
+) -> dict[str, Any]:
+    """Train, or go on training, and write the bundle; returns what `--json` prints.
 
     Args:
         data: fragments; labels say which belong together.
@@ -284,17 +269,17 @@ def train_lm(
         model = LanguageModel(gpt, tokenizer, _training(recipe, last))
         alpha = _write(model, folder, work, data, examples, recipe.calibrate, device, say)
         remove_run(work)
-    return TrainedLm(
-        parameters=sum(p.numel() for p in gpt.parameters()),
-        fragments=len(examples.fragments),
-        unlabelled=examples.unlabelled,
-        entities=len(examples.entities),
-        held_out=len(examples.held_out),
-        steps=last.step,
-        tokens=last.tokens,
-        nats_per_fragment=last.dev_nats_per_fragment,
-        alpha=alpha,
-    )
+    return {
+        "parameters": sum(p.numel() for p in gpt.parameters()),
+        "fragments": len(examples.fragments),  # with properties, to learn from and to validate on
+        "unlabelled": examples.unlabelled,  # each a set of its own
+        "entities": len(examples.entities),  # learned from
+        "held_out": len(examples.held_out),  # entities validated on
+        "steps": last.step,
+        "tokens": last.tokens,
+        "nats_per_fragment": last.dev_nats_per_fragment,  # validation loss at the end
+        "alpha": alpha,  # None if the labels do not determine it
+    }
 
 
 def _write(
