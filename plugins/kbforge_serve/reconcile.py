@@ -9,7 +9,8 @@ Community Group) at /reconcile. A query becomes a fragment that is matched but n
 | match | whether the calibrated probability of the first is at least `CERTAIN` |
 | features | the contribution of each attribute, in nats; the prior; the calibrated probability |
 
-Entities that only the search finds follow with score 0. The id of an entity as a query is that
+Entities that the search finds follow, those that only it finds with score 0, and then improbable
+candidates (`_LIKELY`). The id of an entity as a query is that
 entity. Nothing here writes, so pages of this machine may ask, and those of origins that were
 allowed (`kbforge_serve.security.Access`).
 """
@@ -45,6 +46,9 @@ from kbforge_serve.service import Service
 CERTAIN = 0.7
 """The minimum calibrated probability of a match. A client accepts matches without asking, so few
 may be wrong; examples/reproductions/reconcile.py measures how many are."""
+_LIKELY = 0.01
+"""The minimum reported probability of candidates before those that the search finds. None is before
+them if the query is part of a name: the spelling orders all entities of a first name better."""
 BATCH = 50
 """Maximum number of queries in one batch."""
 _MOST_CANDIDATES = 50
@@ -233,16 +237,19 @@ class _Reconciliation:
         with self._readers.store() as store:
             if query.query is not None and row_of(store.database.connection, "entity", query.query):
                 return self._said(store, {query.query: _CERTAIN})
-            fragment = _fragment(query, _attributes(store))
-        verdicts = dict[str, Facts]()
+            attributes = _attributes(store)
+        fragment, matched = _fragment(query, attributes), list[Candidate[EntityReference]]()
         if fragment is not None:
-            for one in reasons.match(self._readers, fragment, most).candidates:
-                verdicts[one.entity.id] = _verdict(one, first=not verdicts)
-        if query.query is not None and len(verdicts) < most:
-            for found in self._service.search.find(query.query, most).results:
-                verdicts.setdefault(found.id, _UNSURE)
+            matched = [*reasons.match(self._readers, fragment, most).candidates]
+        verdicts = {one.entity.id: _verdict(one, one is matched[0]) for one in matched}
+        least = 2.0 if _is_part(query, attributes) else _LIKELY
+        first = [one.entity.id for one in matched if one.reported >= least]
+        if query.query is not None and len(first) < most:
+            found = self._service.search.find(query.query, most).results
+            first += [one.id for one in found]
+        order = list(dict.fromkeys([*first, *verdicts]))[:most]
         with self._readers.store() as store:
-            return self._said(store, dict(list(verdicts.items())[:most]))
+            return self._said(store, {id: verdicts.get(id, _UNSURE) for id in order})
 
     def _said(self, store: Store, verdicts: Mapping[str, Facts]) -> list[Facts]:
         """Candidates, by entity; former entities are left out."""
@@ -391,6 +398,12 @@ def _fragment(query: _Query, attributes: Mapping[str, None]) -> Fragment | None:
     if not properties:
         return None
     return Fragment.from_json({"id": "query", "properties": properties}, "a query")
+
+
+def _is_part(query: _Query, attributes: Mapping[str, None]) -> bool:
+    """Whether a query is one word, or fewer than a name has attributes, and nothing else."""
+    words = len((query.query or "").split())
+    return not query.properties and (words == 1 or words < len(naming(tuple(attributes))))
 
 
 def _parted(text: str, parts: int) -> list[str]:

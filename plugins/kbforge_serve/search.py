@@ -60,6 +60,7 @@ class _Match:
     properties: Mapping[str, Sequence[str]]
     attribute: str | None = None
     value: str | None = None
+    whole: bool = False  # whether the value has all words of the text
     score: float = 0.0  # percent
 
 
@@ -185,18 +186,19 @@ def _begin(text: str, limit: int, cursor: str | None) -> int:
 def _order(matches: Sequence[_Match], first: Collection[int], best: dict[str, _Match]) -> None:
     """Add the entities of some matches to `best`, the best ones first.
 
-    Fragments found by id come `first`. Ties go to the entity with the most fragments: an entity
-    with a hundred names, of which only one is the text, is not what the text names.
+    Fragments found by id come `first`, then values with all words of the text. Ties go to the
+    entity with the most fragments: an entity with a hundred names, of which only one is the text,
+    is not what the text names.
     """
 
-    def closeness(match: _Match) -> tuple[bool, float]:
-        return (match.number in first, match.score // _STEP)
+    def closeness(match: _Match) -> tuple[bool, bool, float]:
+        return (match.number in first, match.whole, match.score // _STEP)
 
     as_close = Counter((match.entity, closeness(match)) for match in matches)
 
-    def rank(match: _Match) -> tuple[bool, float, int, int]:
-        by_id, close = closeness(match)
-        return (not by_id, -close, -as_close[match.entity, (by_id, close)], match.number)
+    def rank(match: _Match) -> tuple[bool, bool, float, int, int]:
+        by_id, whole, close = found = closeness(match)
+        return (not by_id, not whole, -close, -as_close[match.entity, found], match.number)
 
     for match in sorted(matches, key=rank):
         best.setdefault(match.entity, match)
@@ -238,7 +240,7 @@ def _located(store: Store, numbers: Sequence[int]) -> list[_Match]:
 
 def _matched(hit: _Match, plain: str, names: Collection[str]) -> _Match:
     """The value of a fragment that is most similar to some words; names first."""
-    best = hit
+    best, wanted = hit, {*plain.split()}
     for of_names in (True, False):
         for attribute, values in hit.properties.items():
             if (attribute in names) is not of_names:
@@ -247,8 +249,9 @@ def _matched(hit: _Match, plain: str, names: Collection[str]) -> _Match:
                 said = words_of(value[:_LONGEST_SHOWN])
                 score = fuzz.token_sort_ratio(plain, " ".join(said))
                 score = score if of_names else score / 2
-                if score > best.score:
-                    best = replace(hit, attribute=attribute, value=value, score=score)
+                whole = of_names and wanted.issubset(said)
+                if (whole, score) > (best.whole, best.score):
+                    best = replace(hit, attribute=attribute, value=value, whole=whole, score=score)
         if best.score >= _SIMILAR:
             break
     return best

@@ -466,3 +466,27 @@ def test_a_token_is_needed_here_too(store):
         assert client.options("/reconcile").status_code == 204
         told = client.get("/reconcile", headers={"Authorization": f"Bearer {'t' * 20}"})
         assert told.json()["view"]["url"] == "http://kb.example.org/entity/{{id}}"
+
+
+FIRSTS = ("Greta", "Gruffudd", "Gwenllian", "Rhian", "Owain", "Carys", "Idris")
+LASTS = ("Mbarekwa", "Pryce", "Llewellyn", "Okafor", "Davies", "Grenta", "Morgan")
+
+
+@pytest.mark.parametrize("parted", [False, True])
+def test_entities_of_a_first_name_come_before_others(tmp_path, parted):
+    pairs = [(first, last) for first in FIRSTS for last in LASTS]
+    born = [f"19{40 + n % 50}-0{1 + n % 9}-1{n % 10}" for n in range(len(pairs))]
+    names = [
+        {"first_name": (first,), "surname": (last,)} if parted else {"name": (f"{first} {last}",)}
+        for first, last in pairs
+    ]
+    named = [Fragment(f"{n}", {**name, "born": (born[n],)}) for n, name in enumerate(names)]
+    path = tmp_path / "named.sqlite"
+    add_fragments(str(path), named, RunOptions(likelihood="pairs"))
+    with TestClient(application(Service(str(path))), "http://localhost") as client:
+        asked = {first: {"query": first, "limit": 12} for first in FIRSTS}
+        answers = client.post("/reconcile", data={"queries": json.dumps(asked)}).json()
+    for first, answer in answers.items():
+        bears = [first in one["name"].split() for one in answer["result"]]
+        assert sum(bears) == len(LASTS), (first, answer["result"])
+        assert bears == sorted(bears, reverse=True), (first, answer["result"])
