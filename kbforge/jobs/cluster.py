@@ -313,7 +313,8 @@ class KnowledgeBase:
 
     @cached_property
     def _corpus(self) -> Corpus:
-        return Corpus.of(self._stated)
+        refer = () if self._relations is None else self._relations.attributes
+        return Corpus.of(self._stated, refer)
 
     @cached_property
     def _stated(self) -> Statements:

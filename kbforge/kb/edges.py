@@ -169,8 +169,8 @@ class EdgeTable:
 
     def _notice(self, text: str, entity: Entity) -> None:
         of_names = (entity.properties[name] for name in naming(tuple(entity.properties)))
-        names = [entity.name, *(value.value for values in of_names for value in values)]
-        is_called = text.casefold() in map(str.casefold, names)
+        names = [value.value for values in of_names for value in values if value.entity is None]
+        is_called = text.casefold() in map(str.casefold, (entity.name, *names))
         reasons = (text == entity.id, text in entity.fragments, text == entity.name, is_called)
         if True in reasons:
             ranks = self._noticed.setdefault(text, {})

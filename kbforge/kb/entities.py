@@ -81,16 +81,17 @@ values, each with a comma before it, such as `,"confidence":0.9`."""
 @dataclass(frozen=True, slots=True)
 class Corpus:
     """Facts about a whole file: its order of attributes, its words, its attributes with several
-    values at a time."""
+    values at a time, and those whose values name other entities."""
 
     columns: Mapping[str, int] = field(default_factory=dict)  # the place of each attribute
     words: Words | None = None  # those that several fragments have; None if unknown
     several: frozenset[str] = frozenset()
+    refer: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, stated: Statements) -> Corpus:
+    def of(cls, stated: Statements, refer: Iterable[str] = ()) -> Corpus:
         """The facts about the fragments of these statements."""
-        return cls(columns_of(stated), Words.of(stated), several_of(stated))
+        return cls(columns_of(stated), Words.of(stated), several_of(stated), frozenset(refer))
 
     def places(self, attributes: Sequence[str]) -> NDArray[np.int32]:
         """The places of attributes; unknown ones come last, by code point."""
@@ -188,8 +189,9 @@ def described(
 
     The best value of an attribute is the first one; the others follow by the number of fragments,
     then by code point. The name is the attribute `name`, or else `full_name`, `title` or `label`;
-    else the attributes that end in "name", such as first_name and surname; else the first
-    attribute; else the id of the first fragment. Case and punctuation of attributes do not matter.
+    else the attributes that end in "name", such as first_name and surname; else the first other
+    attribute that does not refer; else the id of the first fragment. Case and punctuation of
+    attributes do not matter.
     `kbforge.kb.spelling.best_of` chooses the best name, and the best value of an attribute. If
     several attributes name the entity, the name joins what one fragment states in all of them, in
     the best spelling of each; a name with a single part, such as only a surname, is the last
@@ -276,7 +278,7 @@ class Assembler:
         self.fragments = fragments
         self.stated = stated = statements_of(fragments)
         corpus = Corpus.of(stated) if corpus is None else corpus
-        self.words = corpus.words
+        self.words, self.refer = corpus.words, corpus.refer
         packed, estimates, estimate = _packed(subproblems)
         groupings = packed.arrays()
         clusters, lengths = groupings[:2]
@@ -297,7 +299,7 @@ class Assembler:
             attribute=stated.attribute,
             value=stated.value,
             place=corpus.places(stated.attributes),
-            naming=np.array(naming_ranks(stated.attributes), np.int32),
+            naming=np.array(naming_ranks(stated.attributes, self.refer), np.int32),
             unnaming=UNNAMING,
             texts=(structures()["kb_texts"] * len(texts))(*texts),
             names=encoded_texts(stated.attributes),
@@ -441,7 +443,7 @@ class EntityColumns:
         attributes = self.stated.attributes
         cells = range(*self.cell_start[entity : entity + 2].tolist())
         cell_of = {attributes[self.attribute[cell]]: cell for cell in cells}
-        naming_ones = naming(tuple(cell_of))
+        naming_ones = naming(tuple(name for name in cell_of if name not in self._of.refer))
         parts = dict[str, str]()
         if len(naming_ones) > 1:
             parts = self._joined({name: cell_of[name] for name in cell_of if name in naming_ones})
@@ -454,7 +456,7 @@ class EntityColumns:
             self._best[cell] = texts.index(best)
             if {name} == naming_ones:
                 parts[name] = best
-        return " ".join(parts.values())
+        return " ".join(parts.values()) or self._of.fragments[int(self.firsts[entity])].id
 
     def _texts(self, cell: int) -> list[str]:
         """The values of a cell, the most stated first."""
@@ -538,10 +540,11 @@ def naming(attributes: Sequence[str]) -> set[str]:
     return {*(found if least == UNNAMING - 1 else found[:1])}
 
 
-def naming_ranks(attributes: Sequence[str]) -> list[int]:
+def naming_ranks(attributes: Sequence[str], refer: Collection[str] = ()) -> list[int]:
     """The ranks of attributes among those that name an entity: a title, the attributes that end in
-    "name" together, and others, of which the first one names what has no better."""
-    return [*map(_naming_rank, attributes)]
+    "name" together, and others, of which the first one names what has no better; last those that
+    `refer`, which name another entity."""
+    return [UNNAMING + 1 if name in refer else _naming_rank(name) for name in attributes]
 
 
 def _naming_rank(attribute: str) -> int:

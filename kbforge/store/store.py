@@ -113,7 +113,10 @@ class Store:
             self._words = digest, Words(self.kept(digest).arrays["words"])
         words = None if digest is None or self._words is None else self._words[1]
         places = {attribute: place for place, attribute in enumerate(columns)}
-        return Corpus(places, words, frozenset(frozen.get("several", ())))
+        several, refer = (
+            frozenset(told or ()) for told in (frozen.get("several"), self.fact(REFERS))
+        )
+        return Corpus(places, words, several, refer)
 
     @property
     def facts(self) -> tuple[Rates, Looks] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,6 +13,8 @@ from kbforge.contracts import Fragment
 from kbforge.errors import UsageError
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.cluster import KnowledgeBase, cluster
+from kbforge.jobs.update import add_fragments
+from kbforge.jobs.views import entities_of
 from kbforge.kb.relations import Mentions, Relations, meanings_of
 
 K, T = 0.2, 0.05
@@ -149,6 +153,22 @@ def test_names_in_parts_are_joined() -> None:
     found = Relations.of(fragments, np.arange(4), "author")
     assert found is not None
     assert found.meanings.best.tolist() == [0]
+
+
+@pytest.mark.parametrize("employers", [["Employer A"], ["EMPLOYER A", "Łódź"]])
+def test_an_employer_does_not_name_who_works_there(tmp_path: Path, employers: list[str]) -> None:
+    """Without a name, an entity is called by another attribute, or by its first fragment."""
+    fragments = people()
+    fragments.append(Fragment("alone", _tuples({"employer": employers})))
+    fragments.append(Fragment("told", _tuples({"employer": employers, "town": ["Łódź", "Lublin"]})))
+    found = knowledge_base(fragments).entities
+    store = str(tmp_path / "kb.sqlite")
+    add_fragments(store, fragments, RunOptions(likelihood="names", alpha=1.0))
+    for entities in (found, [*entities_of(store)]):
+        names = {id: entity.name for entity in entities for id in entity.fragments}
+        assert names["alone"] == "alone"
+        assert names["told"] in ("Łódź", "Lublin")
+        assert names["p0"] == "Person A"
 
 
 def test_an_unknown_attribute_is_refused() -> None:

@@ -380,7 +380,9 @@ class Entities {
       least = rank;
       naming_.push_back(cell);
     }
-    if (naming_.empty() && begin < end) naming_.push_back(begin);
+    for (std::size_t cell = begin; cell < end && naming_.empty(); ++cell) {
+      if (said_.naming[attribute_[cell]] == said_.unnaming) naming_.push_back(cell);
+    }
   }
 
   // The name of an entity, and the best value of each of its attributes, unless one of its texts is
