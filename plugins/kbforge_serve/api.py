@@ -109,7 +109,8 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
 def router(service: Service) -> APIRouter:
     """The routes of the API."""
     routes = APIRouter(prefix="/api")
-    for add in (_entities, _fragments, _export, _reasons, _adding, _decisions, _review, _following):
+    reads = (_entities, _fragments, _export, _reasons)
+    for add in (*reads, _adding, _decisions, _review, _history, _following):
         add(routes, service)
     return routes
 
@@ -359,8 +360,8 @@ def _review(routes: APIRouter, service: Service) -> None:
 # --- what happened --------------------------------------------------------------------------------
 
 
-def _following(routes: APIRouter, service: Service) -> None:
-    readers, follow = service.readers, service.feed
+def _history(routes: APIRouter, service: Service) -> None:
+    readers = service.readers
 
     @routes.get("/runs", summary="List runs", **_says(Runs))
     def runs(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
@@ -378,6 +379,10 @@ def _following(routes: APIRouter, service: Service) -> None:
         with readers.store() as store:
             found = store.last_lines(limit, before)
         return json_of(Audit(found, _next(found, limit)))
+
+
+def _following(routes: APIRouter, service: Service) -> None:
+    readers, follow = service.readers, service.feed
 
     @routes.get("/changes", summary="What changed since a run", **_says(Changes))
     async def changes(
