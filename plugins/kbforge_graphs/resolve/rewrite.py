@@ -24,6 +24,8 @@ from kbforge_graphs.resolve.plan import Node, Plan
 from kbforge_graphs.sources.graphs import Relation
 
 Record: TypeAlias = dict[str, Any]
+Follow: TypeAlias = Callable[[Any, str], Sequence[Any]]
+"""The new references for an old one in a text unit."""
 _Owner = TypeVar("_Owner")
 
 
@@ -194,6 +196,18 @@ class Rewriter:
         parts = self.edge_ids.get(old, [((), old)])
         of_unit = [new for units, new in parts if unit in units]
         return of_unit or [new for _, new in parts]
+
+
+def refer(record: Record, follow: Mapping[str, Follow], unit: str = "") -> Record:
+    """The record, of which some fields refer to nodes or relations; `unit` is the field with the
+    text unit in which they do. A list that refers to one that parted has all its parts."""
+    made, place = {**record}, record.get(unit) or ""
+    for name, new in follow.items():
+        if isinstance(old := record.get(name), str):
+            made[name] = new(old, place)[0]
+        elif old:
+            made[name] = list(dict.fromkeys(n for one in old for n in new(one, place)))
+    return made
 
 
 def made_id(*parts: object) -> str:

@@ -17,12 +17,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import shutil
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 from xml.etree import ElementTree
 
 import orjson
@@ -33,7 +32,7 @@ from kbforge.errors import KBForgeError, UsageError, listed, option, quoted
 from kbforge.files.cells import csv_writer, safe
 from kbforge.files.fragments import stop
 from kbforge_graphs.resolve.plan import Plan
-from kbforge_graphs.resolve.rewrite import Layout, Record, Rewriter, made_id
+from kbforge_graphs.resolve.rewrite import Follow, Layout, Record, Rewriter, made_id, refer
 from kbforge_graphs.sources.graphrag import ENTITIES, RELATIONSHIPS, TEXT_UNITS
 from kbforge_graphs.sources.graphs import GraphEntity, GraphSource, Relation
 from kbforge_graphs.sources.graphs import Record as Stated
@@ -63,6 +62,7 @@ class Shape(GraphSource):
     """
 
     name: ClassVar[str]
+    tables: ClassVar = ("", "")  # of nodes and of relations
     node: Layout
     edge: Layout
 
@@ -83,13 +83,33 @@ class Shape(GraphSource):
     def records(self, path: str, on_bad: OnBad) -> Iterator[Stated]:
         return iter(self.stated)
 
-    @abstractmethod
     def open(self, path: Path) -> None:
         """Read the records of nodes and relations."""
+        self.nodes, self.edges = (self.rows(name) for name in self.tables)
 
-    @abstractmethod
     def write(self, out: Path, rewriter: Rewriter) -> None:
         """Write the files that differ from the input's; nodes and edges are then what they hold."""
+        self.resolve(rewriter)
+        for name, rows in zip(self.tables, (self.nodes, self.edges), strict=True):
+            self.save(out / name, rows)
+
+    def rows(self, name: str) -> list[Record]:
+        """The records of a table."""
+        if name.endswith(".jsonl"):
+            return [found.value for found in json_values(str(self.folder / name), stop)]
+        with rows_of(str(self.folder / name), stop) as (columns, rows):
+            return [dict(zip(columns, cells, strict=True)) for _, cells in rows]
+
+    def save(self, file: Path, rows: Sequence[Record]) -> None:
+        """Write a table with the columns that it had."""
+        if file.suffix == ".jsonl":
+            file.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+            return
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        schema = pq.read_schema(self.folder / file.name)
+        pq.write_table(pa.Table.from_pylist(list(rows), schema), file)
 
     def new_key(self, key: str, number: int) -> str:
         """A key for another node of a name: `VICTORIA (2)`."""
@@ -136,73 +156,40 @@ class GraphRag(Shape):
     )
     edge = node._replace(key="", ends=("source", "target"), weight="weight", counts={})
 
-    def open(self, path: Path) -> None:
-        self.nodes, self.edges = self._rows(ENTITIES), self._rows(RELATIONSHIPS)
-
-    def _rows(self, name: str) -> list[Record]:
-        with rows_of(str(self.folder / name), stop) as (columns, rows):
-            return [dict(zip(columns, cells, strict=True)) for _, cells in rows]
+    tables = (ENTITIES, RELATIONSHIPS)
 
     def write(self, out: Path, rewriter: Rewriter) -> None:
         key_of = {row.get("id"): row["title"] for row in self.nodes}
-        before = _degrees(self.edges)
-        self.resolve(rewriter)
-        self._write_degrees(before)
-        self._save(out, ENTITIES, self.nodes)
-        self._save(out, RELATIONSHIPS, self.edges)
+        super().write(out, rewriter)
+        node_ids, edges, keys = rewriter.node_ids, rewriter.edge_ids_of, rewriter.plan.nodes_at
 
-        def nodes(ids: Sequence[str], unit: str) -> list[str]:
-            found: list[str] = []
-            for old in ids:
-                keys = rewriter.plan.nodes_at(key_of[old], unit) if old in key_of else ()
-                found += [rewriter.node_ids[key] for key in keys] or [old]
-            return list(dict.fromkeys(found))
+        def nodes(id: str, unit: str) -> list[str]:
+            new = keys(key_of[id], unit) if id in key_of else ()
+            return [node_ids[key] for key in new] or [id]
 
-        def edges(ids: Sequence[str], unit: str) -> list[str]:
-            return list(dict.fromkeys(n for old in ids for n in rewriter.edge_ids_of(old, unit)))
-
-        def title(key: str, unit: str) -> str:
-            return rewriter.plan.nodes_at(key, unit)[0]
-
-        ids = {"entity_ids": nodes, "relationship_ids": edges}
-        self._refer(out, TEXT_UNITS, "id", ids)
-        self._refer(out, "communities.parquet", "", ids)
-        self._refer(out, "covariates.parquet", "text_unit_id", dict.fromkeys(_CLAIMS, title))
+        ids: Mapping[str, Follow] = {"entity_ids": nodes, "relationship_ids": edges}
+        claims = dict.fromkeys(("subject_id", "object_id"), keys)
+        for name, unit, follow in (
+            (TEXT_UNITS, "id", ids),
+            ("communities.parquet", "", ids),
+            ("covariates.parquet", "text_unit_id", claims),
+        ):
+            if (self.folder / name).is_file():
+                self.save(out / name, [refer(row, follow, unit) for row in self.rows(name)])
         if (self.folder / "community_reports.parquet").exists():
             self.notes.append(_STALE)
 
-    def _refer(
-        self, out: Path, name: str, unit: str, follow: Mapping[str, Callable[[Any, Any], Any]]
-    ) -> None:
-        """Write a table whose columns refer to nodes or relations, if there is one."""
-        if (self.folder / name).is_file():
-            rows = self._rows(name)
-            for row in rows:
-                for column, new in follow.items():
-                    if row.get(column):
-                        row[column] = new(row[column], row.get(unit) or "")
-            self._save(out, name, rows)
-
-    def _write_degrees(self, before: Counter[str]) -> None:
+    def resolve(self, rewriter: Rewriter) -> None:
+        before = _degrees(self.edges)
+        super().resolve(rewriter)
         after = _degrees(self.edges)
-        changed = {key for key in before | after if before[key] != after[key]}
         for rows, column, ends in (
             (self.nodes, "degree", ("title",)),
             (self.edges, "combined_degree", self.edge.ends),
         ):
             for at, row in enumerate(rows):
-                if column in row and any(row[end] in changed for end in ends):
+                if column in row and any(before[row[end]] != after[row[end]] for end in ends):
                     rows[at] = {**row, column: sum(after[row[end]] for end in ends)}
-
-    def _save(self, out: Path, name: str, rows: Sequence[Record]) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        schema = pq.read_schema(self.folder / name)
-        pq.write_table(pa.Table.from_pylist(list(rows), schema), out / name)
-
-
-_CLAIMS = ("subject_id", "object_id")
 
 
 def _degrees(edges: Iterable[Record]) -> Counter[str]:
@@ -333,22 +320,20 @@ class LightRag(Shape):
         edges = {frozenset((row["source"], row["target"])) for row in self.edges}
         of = rewriter.plan.nodes_at
 
-        def pairs(old: Sequence[str]) -> list[tuple[str, str]]:
+        def pairs(old: Sequence[str], _: str) -> list[tuple[str, str]]:
             found = product(of(old[0]), of(old[1]))
             return [pair for pair in found if [*pair] == old or frozenset(pair) in edges]
 
-        follow: Mapping[str, Callable[[Any], Sequence[Any]]] = {
+        lists: Mapping[str, Follow] = {
             "entity_names": of,
             "nodes": of,
             "relation_pairs": pairs,
             "edges": pairs,
         }
-        for entry in value.values():
-            for name in follow:
-                if name in entry:
-                    new = (one for old in entry[name] for one in follow[name](old))
-                    entry[name] = list(dict.fromkeys(new))
-                    entry |= {"count": len(entry[name])} if "count" in entry else {}
+        for key, entry in value.items():
+            value[key] = new = refer(entry, lists)
+            lengths = [len(new[name]) for name in lists if name in new]
+            new |= {"count": lengths[-1]} if lengths and "count" in new else {}
         return value
 
 
@@ -381,16 +366,10 @@ class CogneeFolder(_Named):
         is_directed=True,
     )
 
-    def open(self, path: Path) -> None:
-        self.nodes, self.edges = (
-            [found.value for found in json_values(str(path / name), stop)]
-            for name in (COGX_ENTITIES, COGX_FACTS)
-        )
+    tables = (COGX_ENTITIES, COGX_FACTS)
 
     def write(self, out: Path, rewriter: Rewriter) -> None:
-        self.resolve(rewriter)
-        for name, rows in ((COGX_ENTITIES, self.nodes), (COGX_FACTS, self.edges)):
-            (out / name).write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+        super().write(out, rewriter)
         manifest = out / "manifest.json"
         if manifest.is_file():
             value = json_object(manifest)
@@ -442,12 +421,9 @@ class Document(_Named):
             if isinstance(value.get(name), list):
                 layout = self.edge._replace(units="", texts={}, kind=("name",))
                 value[name] = rewriter.edges(value[name], layout)
-        for episode in value.get("episodes") or ():
-            if episode.get("entity_edges"):
-                ids = (
-                    rewriter.edge_ids_of(one, episode["uuid"]) for one in episode["entity_edges"]
-                )
-                episode["entity_edges"] = list(dict.fromkeys(one for new in ids for one in new))
+        if value.get("episodes"):
+            follow = {"entity_edges": rewriter.edge_ids_of}
+            value["episodes"] = [refer(one, follow, "uuid") for one in value["episodes"]]
         (out / self._file.name).write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2))
 
 
