@@ -87,15 +87,16 @@ def undo(graph: Graph, store: str, names: Iterable[str], at_least: float) -> str
     plan = graph.plan(store, at_least)
     undone = {key for name in names for key in _undone(graph, plan, name)}
     withdrawn = made = 0
-    while decisions := _towards(wanted := _wanted(plan, undone), plan):
-        if numbers := _contradicting(store, wanted):
-            for number in numbers:
-                withdraw(store, number)
-        else:
-            # the fragments that a decision affects are clustered again, and may form other groups
-            decide(store, decisions, ties=_ties(wanted))
-            made += len(decisions)
+    while numbers := _contradicting(store, _wanted(plan, undone)):
+        for number in numbers:
+            withdraw(store, number)
         withdrawn += len(numbers)
+        plan = graph.plan(store, at_least)
+    wanted = _wanted(plan, undone)
+    # the fragments that a decision affects are clustered again, and may form other groups
+    while decisions := _towards(wanted, plan):
+        decide(store, decisions, ties=_ties(wanted))
+        made += len(decisions)
         plan = graph.plan(store, at_least)
     counts = [(withdrawn, "withdrawn"), (made, "made")]
     return " and ".join(f"{counted(n, 'decision')} {done}" for n, done in counts if n)

@@ -511,7 +511,7 @@ def test_real_graphs_come_back(data_dir, tmp_path, name):
 
 @pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.parametrize("name", ["graphrag_dulce", "nano_graphrag"])
+@pytest.mark.parametrize("name", ["graphrag", "graphrag_dulce", "nano_graphrag"])
 def test_all_of_a_real_graph_is_undone(data_dir, tmp_path, program, name):
     folder, out = data_dir / "graphs" / name, tmp_path / "out"
     job = ("resolve", "graph", folder, "-o", out, "--json")
