@@ -103,7 +103,8 @@ def show(
 ) -> None:
     """Show entities, their values, sources and alternatives.
 
-    Without --id or --fragment it shows the entities with the most fragments. Values with times
+    Without --id or --fragment it shows the entities with the most fragments. Of values in question,
+    "right" is how probable each is, and → the entity that a value names. Values with times
     (kbforge cluster --time) say when they were stated, and what contradicted them. --at shows those
     that held then: of an attribute with one value at a time the last stated by then.
 
@@ -112,9 +113,10 @@ def show(
     kept all groupings (--set alternatives=all). Otherwise it is a range, because groupings that
     were not kept may add to it.
 
-    --path shows the shortest paths along the values that name entities, the most probable first.
-    --predicates lists attributes that connect almost the same pairs of entities as another one, in
-    the form of a policy: with --policy, kbforge export joins those whose lines you keep.
+    --path shows the shortest paths along the values that name entities, the most probable first: ↓
+    is a value of the entity above, ↑ of the one below. --predicates lists attributes that connect
+    almost the same pairs of entities as another one, in the form of a policy: with --policy,
+    kbforge export joins those whose lines you keep.
 
     Examples:
 
@@ -172,7 +174,7 @@ def _show_path(kb: str, one: str, other: str, fragments: str | None, as_json: bo
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.views import entities_of
     from kbforge.kb.edges import edge_table
-    from kbforge.kb.paths import LONGEST, shortest_paths
+    from kbforge.kb.paths import LONGEST, entities_on, shortest_paths
     from kbforge.kb.read import sources_of
     from kbforge.kb.show import called
 
@@ -181,8 +183,7 @@ def _show_path(kb: str, one: str, other: str, fragments: str | None, as_json: bo
         if ends[0] == ends[1]:
             raise UsageError(f'"{quoted(one)}" and "{quoted(other)}" are the same entity')
         found = shortest_paths(table, *ends)
-        met = dict.fromkeys([*ends, *(entity for path in found for entity in path.entities)])
-        names = {entity: table.name_of(entity) or "" for entity in met}
+        names = {one: table.name_of(one) or "" for one in entities_on(found, *ends)}
     stating = (f for path in found for step in path.steps for edge in step for f in edge.fragments)
     sources = {} if fragments is None else sources_of(stating, read_fragments(fragments))
     if as_json:

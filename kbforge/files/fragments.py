@@ -99,14 +99,15 @@ def located_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes]]:
         yield f"{called(path)}:{number}", line
 
 
-def read_json_lines(path: str, on_bad: OnBad) -> Iterator[tuple[str, bytes, Any]]:
-    """(`file:line`, the raw line, its JSON value) for every line with JSON."""
-    for _, where, line, value in json_lines_of(read_lines(path, on_bad), path, on_bad):
+def read_json_lines(path: str, on_bad: OnBad, wanted: str = "") -> Iterator[tuple[str, bytes, Any]]:
+    """(`file:line`, the raw line, its JSON value) for every line with JSON; `wanted` as in
+    `mistaken`."""
+    for _, where, line, value in json_lines_of(read_lines(path, on_bad), path, on_bad, wanted):
         yield where, line, value
 
 
 def json_lines_of(
-    lines: Iterator[tuple[int, bytes]], path: str, on_bad: OnBad
+    lines: Iterator[tuple[int, bytes]], path: str, on_bad: OnBad, wanted: str = ""
 ) -> Iterator[tuple[int, str, bytes, Any]]:
     """(line number, `file:line`, the raw line, its JSON value) of a file's numbered lines."""
     for number, line in lines:
@@ -114,7 +115,7 @@ def json_lines_of(
         try:
             value = parse_json(line, where)
         except BadRecord as error:
-            on_bad(mistaken(error, path, line) if number == 1 else error, line)
+            on_bad(mistaken(error, path, line, wanted) if number == 1 else error, line)
             continue
         yield number, where, line, value
 
@@ -130,7 +131,10 @@ def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadR
     if kind == "objects" and wanted != "fragments":  # the error says what they lack
         return error
     expected = WANTED.get(wanted, "JSON lines")
-    return BadRecord(error.where, expected, KINDS[kind].name, advice=KINDS[kind].command(path))
+    # of a table whose name says what it is, no fragments need to be written first
+    has_source = wanted == "entities" and path != "-" and registry.plugin_of("sources", path)
+    advice = KINDS["fragments" if has_source else kind].command(path)
+    return BadRecord(error.where, expected, KINDS[kind].name, advice=advice)
 
 
 def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:

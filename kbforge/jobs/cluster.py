@@ -47,7 +47,7 @@ from kbforge.contracts import (
     SubproblemChanges,
 )
 from kbforge.contracts.entity import table_html
-from kbforge.errors import UsageError, counted, option, percent, quoted
+from kbforge.errors import UsageError, counted, listed, option, percent, quoted
 from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.files.arrow import ArrowTable
 from kbforge.files.columns import Statements, in_metadata, statements_of
@@ -73,7 +73,7 @@ from kbforge.kb.entities import (
 from kbforge.kb.facts import Facts
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest
-from kbforge.kb.relations import AUTO, Relations, require_attributes
+from kbforge.kb.relations import AUTO, Relations, declared_in, require_attributes
 from kbforge.kb.times import StatedTimes
 from kbforge.kb.view import FUSED, EntitiesView, GoldenView, read_policy, table_of
 from kbforge.texts.statements import values_read_once
@@ -438,6 +438,16 @@ class KnowledgeBase:
     def _relations(self) -> Relations | None:
         """What values mean that name other entities; None if no attribute refers."""
         return Relations.of(self.fragments, self._firsts, self.refers, self._stated)
+
+    def note_of_links(self) -> str:
+        """A sentence about the values that name entities; "" if none do, and none should."""
+        linked = dict.fromkeys(declared_in(self.refers), 0)
+        if self._relations is not None:
+            linked = dict(self._relations.linked)
+        found = listed([f"{n:,} of {quoted(name, 40)}" for name, n in linked.items() if n], 8)
+        if found or not linked:
+            return found and f"values that name entities: {found}"
+        return f"{option('refers')}: no value of {listed([*linked], 8, 40)} names an entity"
 
     def state_confidence(self) -> None:
         """Compute the confidence of the entities now; otherwise, their first use does."""

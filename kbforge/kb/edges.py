@@ -185,19 +185,8 @@ class EdgeTable:
             UsageError: several entities have the name.
 
         """
-        if text not in self._noticed:
-            raise NotFoundError(
-                f'the knowledge base has no entity "{quoted(text)}", by id, fragment or name'
-            )
-        _, found = min(self._noticed[text].items())
-        if len(found) > 1:
-            found.sort(key=lambda held: -held[1])
-            who = [f"{entity} ({counted(n, 'fragment')})" for entity, n in found]
-            raise UsageError(
-                f'{len(found):,} entities are called "{quoted(text)}"; give the id of one: '
-                f"{listed(who, _MOST_NAMESAKES)}"
-            )
-        return found[0][0]
+        _, found = min(self._noticed.get(text, {}).items(), default=(0, []))
+        return one_called(text, found)
 
     def __len__(self) -> int:
         """The number of edges."""
@@ -246,6 +235,29 @@ class EdgeTable:
         """The relations that another one could replace, those with most common pairs first."""
         found = self._store.execute(_SAME, (_LEAST_PAIRS, _LEAST_SHARE))
         return [SameRelation(*cells) for cells in found]
+
+
+def one_called(text: str, found: Sequence[tuple[str, int]]) -> str:
+    """The id of the entity that a text means, of those that it may mean, each with its number of
+    fragments.
+
+    Raises:
+        NotFoundError: it means none.
+        UsageError: it means several.
+
+    """
+    if not found:
+        raise NotFoundError(
+            f'the knowledge base has no entity "{quoted(text)}", by id, fragment or name'
+        )
+    if len(found) > 1:
+        largest = sorted(found, key=lambda held: -held[1])
+        who = [f"{entity} ({counted(n, 'fragment')})" for entity, n in largest]
+        raise UsageError(
+            f'{len(found):,} entities are called "{quoted(text)}"; give the id of one: '
+            f"{listed(who, _MOST_NAMESAKES)}"
+        )
+    return found[0][0]
 
 
 def _edge(head: str, relation: str, tail: str, probability: float, stated: str) -> Edge:

@@ -84,6 +84,11 @@ def shortest_paths(
     return found
 
 
+def entities_on(paths: Iterable[Path], *ends: str) -> list[str]:
+    """The ends of paths, and the entities on them, each once."""
+    return list(dict.fromkeys([*ends, *(entity for path in paths for entity in path.entities)]))
+
+
 class _Side:
     """The entities reached from one end.
 

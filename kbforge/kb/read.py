@@ -88,7 +88,7 @@ def read_entities(path: str) -> Iterator[Entity]:
     """
     ids, fragments = DigestSet(), DigestSet()
     first = True
-    for where, line, record in read_json_lines(path, stop):
+    for where, line, record in read_json_lines(path, stop, "entities"):
         try:
             entity = entity_from_json(record, where)
         except BadRecord as error:

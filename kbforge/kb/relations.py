@@ -20,7 +20,7 @@ the largest p, if that is more than the probability of none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -202,12 +202,14 @@ def _decided(code: IntArray, none: FloatArray, found: Counts) -> Meanings:
 class Relations:
     """The values of a file's entities that name other entities.
 
-    `attributes` are those that refer.
+    `attributes` are those that refer; `linked` says how many different values of them, each of an
+    entity, name another one.
     """
 
     attributes: tuple[str, ...]
     meanings: Meanings
     keys: Mapping[str, int]  # number of a folded name
+    linked: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -238,12 +240,13 @@ class Relations:
         def mentions(fragment: IntArray, key: IntArray) -> Mentions:
             return Mentions(key, entities[fragment], names.units[fragment])
 
-        found = meanings_of(
-            mentions(names.fragment, names.key),
-            mentions(*stated_in(stated, attributes, names.keys)),
-            len(names.keys),
-        )
-        return cls(attributes, found, names.keys)
+        n = len(names.keys)
+        told = [mentions(*stated_in(stated, (name,), names.keys)) for name in attributes]
+        every = Mentions(*map(np.concatenate, zip(*told, strict=True)))
+        found = meanings_of(mentions(names.fragment, names.key), every, n)
+        codes = (np.unique(one.entity * n + one.key) for one in told)
+        linked = [int(np.isin(code, found.code).sum()) for code in codes]
+        return cls(attributes, found, names.keys, dict(zip(attributes, linked, strict=True)))
 
     def annotator(self, ids: Mapping[int, str], numbers: IntArray | None = None) -> Annotator:
         """Says what values mean.

@@ -70,7 +70,9 @@ def _body(
     if stated := around.stated.get(entity.id):
         told = [f"{relation} by {count:,}" for relation, count in stated.most_common()]
         parts.append(Text(f"stated as {listed(told, _MOST_VALUES)}"))
-    parts += [Text(), _values(entity, sources, around.names)]
+    has_values = entity.properties or entity.vector is not None
+    values = _values(entity, sources, around.names) if has_values else Text("no values")
+    parts += [Text(), values]
     if entity.alternatives:
         heading = Text("other groupings, as reported", style="bold")
         parts += [Text(), heading, _alternatives(entity, names)]

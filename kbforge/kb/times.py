@@ -40,8 +40,8 @@ from numpy.typing import NDArray
 from kbforge.contracts import Fragment, IntArray, Value
 from kbforge.contracts.entity import Span
 from kbforge.contracts.fragment import TIMES
-from kbforge.errors import UsageError, counted, option, quoted
-from kbforge.files.columns import metadata_of
+from kbforge.errors import UsageError, counted, did_you_mean, option, quoted
+from kbforge.files.columns import metadata_of, statements_of
 
 if TYPE_CHECKING:
     from kbforge.kb.entities import Annotator, EntityColumns
@@ -83,7 +83,7 @@ class StatedTimes:
     """
 
     def __init__(self, fragments: Sequence[Fragment], time: str | None) -> None:
-        self._time = time
+        self._fragments, self._time = fragments, time
         given, self._number = metadata_of(fragments, time)
         single, self._single = metadata_of(fragments, TIMES)
         of_values = [one for k, stated in enumerate(single) for one in _times_of_values(k, stated)]
@@ -124,7 +124,13 @@ class StatedTimes:
         if self._time is None or not (strict or bad):
             return ""
         if strict and not is_time.any():
-            raise UsageError(f"{named}: expected {EXPECTED}, got {got}")
+            known = statements_of(self._fragments).attributes
+            raise UsageError(
+                f"{named}: expected {EXPECTED}, got {got}"
+                if bad
+                else f"{named}: no fragment has an attribute of this name, nor its metadata"
+                f"{did_you_mean(self._time, known)}"
+            )
         n = counted(int(often[is_time].sum()), "fragment")
         left = f"; {often[bad].sum():,} cannot be read, such as {got}" if bad else ""
         return f"{named}: {n} with a time, which no model compares{left}"

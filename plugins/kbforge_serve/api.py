@@ -33,7 +33,7 @@ from kbforge.store.store import LARGEST
 from kbforge_serve import export, facts, feed, reasons, schemas
 from kbforge_serve.answers import Answer, EntityReference, schema_of
 from kbforge_serve.frame import json_of
-from kbforge_serve.paths import Paths, paths
+from kbforge_serve.paths import Paths, paths_of
 from kbforge_serve.questions import Answered, NextQuestion, TakenBack
 from kbforge_serve.search import SearchResults
 from kbforge_serve.service import Service
@@ -46,6 +46,9 @@ _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "ap
 
 FragmentId: TypeAlias = Annotated[
     str, Query(min_length=1, max_length=MAX_ID_CHARACTERS, description="Id of a fragment.")
+]
+Called: TypeAlias = Annotated[
+    str, Query(min_length=1, max_length=MAX_ID_CHARACTERS, description="Id, fragment or name.")
 ]
 EntityId: TypeAlias = Annotated[
     str, Query(min_length=1, max_length=MAX_ID_CHARACTERS, description="Id of an entity.")
@@ -174,9 +177,9 @@ def _entities(routes: APIRouter, service: Service) -> None:
         return json_of(facts.stated(readers, id, begin))
 
     @routes.get("/path", summary="How two entities are connected", **_says(Paths))
-    def path(first: EntityId, second: EntityId) -> Response:
+    def path(first: Called, second: Called) -> Response:
         """Find the shortest paths between two entities along the values that name entities."""
-        return json_of(paths(readers, first, second))
+        return json_of(paths_of(readers, service.search, first, second))
 
 
 def _fragments(routes: APIRouter, service: Service) -> None:

@@ -31,7 +31,7 @@ from kbforge.version import __version__
 from kbforge_serve import facts, reasons, schemas
 from kbforge_serve.answers import Facts, plain
 from kbforge_serve.failures import as_parameter, mistake_in, sentence_of
-from kbforge_serve.paths import paths
+from kbforge_serve.paths import paths_of
 from kbforge_serve.security import Access, Guard
 from kbforge_serve.service import Service
 
@@ -141,8 +141,8 @@ class _Tools:
 
     def find_path(
         self,
-        first: Annotated[str, Field(description="Id of an entity.")],
-        second: Annotated[str, Field(description="Id of another entity.")],
+        first: Annotated[str, Field(description="Id, fragment or name of an entity.")],
+        second: Annotated[str, Field(description="The same of another one.")],
     ) -> Facts:
         """Find how two entities are connected: the shortest paths, with the fragments that state
         each step.
@@ -150,7 +150,7 @@ class _Tools:
         A step is an attribute of `head` whose values name `tail`. Each path has the probability
         that all its steps are right.
         """
-        return plain(paths(self._readers, first, second))
+        return plain(paths_of(self._readers, self._search, first, second))
 
     def why(
         self,

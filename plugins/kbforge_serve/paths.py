@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbforge.contracts.entity import Natural, Probability
-from kbforge.errors import NotFoundError, quoted
-from kbforge.kb.edges import Edge
+from kbforge.kb.edges import Edge, one_called
 from kbforge.kb.entities import naming
-from kbforge.kb.paths import shortest_paths
+from kbforge.kb.paths import entities_on, shortest_paths
 from kbforge.store.connections import StoredConnections
 from kbforge_serve import facts
 from kbforge_serve.answers import Answer, EntityReference
@@ -62,6 +61,16 @@ class PathEnd(Answer, frozen=True):
     similar: Sequence[EntityReference]
 
 
+def paths_of(readers: Readers, search: Search, first: str, second: str) -> Paths:
+    """The paths between two entities, given by id, by a fragment or by name.
+
+    Raises NotFoundError if a text means none, and UsageError if it is the name of several.
+    """
+    meant = ((text, _meant(readers, search, text)[0]) for text in (first, second))
+    ends = [one_called(text, [(one.id, one.size) for one in found]) for text, found in meant]
+    return paths(readers, *ends)
+
+
 @aside
 def paths(readers: Readers, first: str, second: str) -> Paths:
     """The paths between two entities, given by id.
@@ -69,17 +78,15 @@ def paths(readers: Readers, first: str, second: str) -> Paths:
     Raises NotFoundError if one does not exist now.
     """
     with readers.store() as store:
-        ends = {one.id: one for one in facts.references(readers, store, [first, second])}
-        for id in (first, second):
-            if id not in ends:
-                raise NotFoundError(f'the knowledge base has no entity "{quoted(id)}"')
+        for id in (first, second):  # one may have gone
+            one_called(id, [(one.id, one.size) for one in facts.references(readers, store, [id])])
         connections = StoredConnections(readers.view_of(store))
         found = shortest_paths(connections, first, second)
-        met = list({entity for path in found for entity in path.entities})
-        named = {one.id: one for one in facts.references(readers, store, met)}
+        met = facts.references(readers, store, entities_on(found, first, second))
+        named = {one.id: one for one in met}
         return Paths(
-            ends[first],
-            ends[second],
+            named[first],
+            named[second],
             [
                 FoundPath(
                     path.probability,
@@ -103,19 +110,25 @@ def _step(edge: Edge) -> Step:
 
 def end_of(readers: Readers, search: Search, text: str) -> PathEnd:
     """What a text means: an entity by its id, by a fragment or, if it alone has one, by a name."""
+    meant, similar = _meant(readers, search, text)
+    return PathEnd(text, meant[0], ()) if len(meant) == 1 else PathEnd(text, None, similar)
+
+
+def _meant(
+    readers: Readers, search: Search, text: str
+) -> tuple[Sequence[EntityReference], Sequence[EntityReference]]:
+    """The entities with this id, fragment or name; and those that are found instead."""
     asked = text.strip()
     if not asked:
-        return PathEnd(text, None, ())
+        return (), ()
     with readers.store() as store:
         exact = facts.references(readers, store, [asked])
         if not exact and (numbers := store.pages.numbers([asked])):
             exact = [*facts.holding(readers, store, list(numbers.values())).values()]
     if exact:
-        return PathEnd(text, exact[0], ())
+        return exact, ()
     found = search.find(asked, _MOST_FOUND).results
-    called = [one for one in found if _is_called(one, asked.casefold())]
-    chosen = called[0] if len(called) == 1 else None
-    return PathEnd(text, chosen, () if chosen else found)
+    return [one for one in found if _is_called(one, asked.casefold())], found
 
 
 def _is_called(one: SearchResult, name: str) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from openpyxl import load_workbook
 
 import kbforge
 from kbforge.errors import UsageError
@@ -49,6 +50,36 @@ def test_the_verb_counts_what_it_wrote(program, files, tmp_path, options, rows, 
     assert len(lines) == (2 if rows is None else 1 + rows)
     told = program("export", "kb.jsonl", *options, "-o", "out.txt", "--json").json
     assert (told["entities"], told.get("rows")) == (2, rows)
+
+
+TABLES = ("csv", "contradictions", "members", "pairs", "relations", "wide")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_extension_chooses_the_writer_of_every_table(program, files, tmp_path, name):
+    plain = program("export", "kb.jsonl", "--format", name).out.decode()
+    rows = [[cell or None for cell in row] for row in csv.reader(io.StringIO(plain))]
+    ran = program("export", "kb.jsonl", "--format", name, "-o", "kb.XLSX")
+    assert f"wrote {len(rows) - 1} row" in ran.err
+    (sheet,) = load_workbook(tmp_path / "kb.XLSX").worksheets
+    cells = [[None if c is None else str(c) for c in row] for row in sheet.values]
+    assert cells == [[c and c.removesuffix(".0") for c in row] for row in rows]
+    assert program("export", "kb.jsonl", "--format", name, "-o", "kb.parquet").code == 0
+    assert pq.read_table(tmp_path / "kb.parquet").num_rows == len(rows) - 1
+    ran = program("export", "kb.jsonl", "--format", name, "-o", "new.jsonl.gz")
+    assert ran.code == 2
+    assert "-o new.jsonl.gz: a table is written as .csv, .parquet or .xlsx, got" in ran.err
+    assert not (tmp_path / "new.jsonl.gz").exists()
+
+
+def test_a_table_without_rows_says_why(program, files):
+    for name, said in (
+        ("relations", "no value names an entity"),
+        ("contradictions", "no value is"),
+    ):
+        ran = program("export", "kb.jsonl", "--format", name)
+        assert ran.out.count(b"\n") == 1
+        assert said in ran.err
 
 
 def test_options_reach_the_exporter(program, files):

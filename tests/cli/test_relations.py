@@ -182,3 +182,41 @@ def test_predicates_are_listed_and_joined_only_when_kept(program, kb):
     assert found == [
         {"relation": "works for", "into": "employer", "both": 10, "pairs": 10, "of_into": 11}
     ]
+
+
+STAFF = """id,name,employer,manager
+1,Ada Berg,Acme,Bo Dahl
+2,Ada Berg,Globex,Bo Dahl
+3,Bo Dahl,Acme,
+4,Acme,,
+5,Globex,,
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ("--refers", "employer,manager"),
+            "values that name entities: 3 of employer, 1 of manager",
+        ),
+        (("--refers", "id"), '--refers: no fragment has "id"'),
+        (("--refers", "maneger"), 'no fragment has "maneger" (did you mean "manager"?)'),
+        (("--refers", "none"), None),
+    ],
+)
+def test_a_run_says_what_it_linked(program, tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "staff.csv").write_text(STAFF)
+    ran = program("cluster", "staff.csv", "-o", "new.jsonl", "--id", "id", *options)
+    assert said in ran.err if said else "entities:" not in ran.err
+    found = list(read_entities("new.jsonl")) if ran.code == 0 else []
+    linked = [v for e in found for of in e.properties.values() for v in of if v.meanings]
+    assert len(linked) == (4 if said and ran.code == 0 else 0)
+
+
+def test_a_run_says_that_it_linked_nothing(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "few.csv").write_text("".join(STAFF.splitlines(True)[:3]))
+    ran = program("cluster", "few.csv", "-o", "new.jsonl", "--refers", "employer")
+    assert "--refers: no value of employer names an entity" in ran.err

@@ -297,10 +297,36 @@ def test_without_times_what_held_when_is_unknown(program, files):
         assert "note: no value has a time; kbforge cluster --time ATTRIBUTE" in ran.err
 
 
-@pytest.mark.parametrize("name", ["name", "nothing"])
-def test_a_time_that_nothing_has_is_refused(program, tmp_path, monkeypatch, name):
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("name", "expected a time such as 2019"),
+        ("obsrved", "no fragment has an attribute of this name, nor its metadata (did you mean "),
+    ],
+)
+def test_a_time_that_nothing_has_is_refused(program, tmp_path, monkeypatch, name, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "staff.csv").write_text(STAFF)
     ran = program("cluster", "staff.csv", "--time", name)
     assert ran.code == 2
-    assert f"kbforge: --time {name}: expected a time such as 2019" in ran.err
+    assert f"kbforge: --time {name}: {said}" in ran.err
+
+
+def test_an_entity_that_had_no_values_says_so(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "staff.csv").write_text(STAFF.rpartition("5,")[0])
+    program("cluster", "staff.csv", "--time", "observed", "-o", "kb.jsonl")
+    shown = program("show", "kb.jsonl", "--at", "2014").out.decode()
+    assert "no values" in shown
+    assert "attribute" not in shown
+
+
+def test_a_table_is_to_be_clustered(program, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, command in (("staff.csv", "cluster staff.csv -o kb.jsonl"), ("staff", "load csv")):
+        (tmp_path / name).write_text(STAFF)
+        for verb in ("show", "export"):
+            ran = program(verb, name)
+            assert ran.code == 1
+            said = f"entities, as kbforge cluster writes, got a table; kbforge {command}"
+            assert said in ran.err

@@ -336,12 +336,15 @@ def test_a_note_counts_times(times, note):
     assert '"\\x1bsoon"' in strange.note(strict=False)
 
 
-@pytest.mark.parametrize(("time", "got"), [("soon", '"soon"'), (None, "none")])
-def test_without_any_time_there_is_an_error(time, got):
-    fragments = in_metadata(fragments_of([("a", time)]), "seen")
-    for of in (fragments, columns_of(fragments)):
-        with pytest.raises(UsageError, match=f"^--time seen: expected a time such .*, got {got}$"):
-            StatedTimes(of, "seen").note()
+def test_without_any_time_there_is_an_error():
+    expected = '^--time seen: expected a time such .*, got "soon"$'
+    missing = "^--time sen: no fragment has an attribute of this name, nor its metadata"
+    for time, name, said in (("soon", "seen", expected), ("2010", "sen", missing)):
+        fragments = in_metadata(fragments_of([("a", time)]), name)
+        for of in (fragments, columns_of(fragments)):
+            with pytest.raises(UsageError, match=said) as error:
+                StatedTimes(of, name).note()
+            assert name == "seen" or str(error.value).endswith(' (did you mean "seen"?)')
 
 
 # What held, for readers.

@@ -108,6 +108,14 @@ def test_the_api_says_who_states_an_entity_and_how_two_are_connected(
     assert [one["id"] for one in path["entities"]] == [ada, bo, hydro]
     relations = [(step["relation"], step["fragments"]) for (step,) in path["steps"]]
     assert relations == [("knows", ["ada"]), ("employer", ["bo"])]
+    for first, second in (("Ada Berg", "norsk hydro"), ("ada", "hydro 1"), ("ADA BERG", hydro)):
+        params = {"first": first, "second": second}
+        assert client.get("/api/path", params=params).json() == found, "by name and fragment"
+    several = client.get("/api/path", params={"first": ada, "second": "Acme"})
+    assert several.status_code == 400
+    for acme in (home(client, "acme 1"), home(client, "acme 2")):
+        assert '2 entities are called "Acme"; give the id of one: ' in several.json()["error"]
+        assert acme in several.text
     for wrong, status in (
         ("entities/nobody/stated", 404),
         (f"entities/{hydro}/stated?from=-1", 422),
@@ -117,12 +125,13 @@ def test_the_api_says_who_states_an_entity_and_how_two_are_connected(
         assert client.get(f"/api/{wrong}").status_code == status, wrong
 
     async def asked() -> list[Any]:
-        calls = (("stated_by", {"id": hydro}), ("find_path", ends))
+        named = {"first": "Ada Berg", "second": "Norsk Hydro"}
+        calls = (("stated_by", {"id": hydro}), ("find_path", ends), ("find_path", named))
         with closing(Service(str(base))) as service:
             async with Client(server(service)) as tools:
                 return [(await tools.call_tool(*call)).structured_content for call in calls]
 
-    assert asyncio.run(asked()) == [told, found]
+    assert asyncio.run(asked()) == [told, found, found]
 
 
 def test_hostile_values_are_shown_as_text(client: TestClient) -> None:

@@ -110,6 +110,7 @@ from kbforge.files.io import open_output, require_openpyxl
 from kbforge.kb.edges import edge_table
 from kbforge.kb.entities import AttributeOrder
 from kbforge.kb.similarity import Groupings
+from kbforge.registry import ending_of, plugin_of
 
 VALUE_COLUMNS = (
     *("entity_id", "name", "attribute", "value", "count", "fragments"),
@@ -127,6 +128,7 @@ RELATION_COLUMNS = (
 )
 ENTITY_COLUMNS = ("entity_id", "entity_name", "confidence", "reported", "fragments")
 _PARQUET = (".parquet", ".pq")
+_NO_SOURCES = "the column sources is empty; --fragments FILE, what was clustered, has them"
 _BATCH = 1_000  # rows
 _MOST_PAIRS = 100_000_000
 _MOST_COLUMNS = 16_384
@@ -135,8 +137,8 @@ _MOST_COLUMNS = 16_384
 
 @dataclass
 class TableExporter(Exporter):
-    """A table as CSV, or as Parquet if the target has that extension; subclasses yield its header
-    and rows.
+    """A table as CSV, or as Parquet or a spreadsheet if the target has that extension; subclasses
+    yield its header and rows.
 
     `kbforge.kb.view` reads the same rows, and makes tables in memory of them.
 
@@ -150,17 +152,30 @@ class TableExporter(Exporter):
     guard_formulas: bool = True
 
     def export(self, view: View, target: str) -> None:
-        """Write a header and the rows."""
-        if target.lower().endswith(_PARQUET):
+        """Write a header and the rows; a UsageError if the extension is of another format."""
+        ending = "" if target == "-" else ending_of(target)
+        if ending in _PARQUET:
             self._export_parquet(view, target)
-            return
-        with open_output(target) as out, csv_writer(out) as writer:
-            rows = self.rows(view)
-            writer.writerow(next(rows))
-            self.n_rows = 0
-            for row in rows:
-                writer.writerow(row)
-                self.n_rows += 1
+        elif ending in XlsxExporter.endings:
+            require_openpyxl()
+            with _workbook(target, "table") as (sheet,):
+                plain = replace(self, guard_formulas=False)
+                plain._write(view, sheet.append)
+            self.n_rows, self.notes = plain.n_rows, plain.notes
+        elif ending in CsvExporter.endings or plugin_of("exporters", target) is None:
+            with open_output(target) as out, csv_writer(out) as writer:
+                self._write(view, writer.writerow)
+        else:
+            raise UsageError(
+                f"-o {quoted(target, 400)}: a table is written as .csv, .parquet or .xlsx, got the "
+                f"extension {quoted(ending, 40)}"
+            )
+
+    def _write(self, view: View, write: Callable[[Sequence[Cell]], object]) -> None:
+        rows, self.n_rows = self.rows(view), -1
+        for row in rows:
+            write(row)
+            self.n_rows += 1
 
     def _export_parquet(self, view: View, target: str) -> None:
         import pyarrow as pa
@@ -329,7 +344,8 @@ class RelationsExporter(JoiningExporter, TableExporter):
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         yield RELATION_COLUMNS
         with edge_table(view.entities()) as table:
-            self.notes = table.notes()
+            nothing = "no value names an entity; kbforge cluster --refers ATTRIBUTE says which do"
+            self.notes = table.notes() or ([] if len(table) else [nothing])
             for head, edge, tail in table.named():
                 ends = (edge.head, head, edge.relation, edge.tail, tail)
                 lists = (
@@ -345,12 +361,15 @@ class ContradictionsExporter(JoiningExporter, TableExporter):
 
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         yield CONTRADICTION_COLUMNS
+        self.notes = ["no value is in question"]
         for entity in view.entities():
             of: dict[str, str | None] = {}
             for attribute, values in entity.properties.items():
                 asked = [value for value in values if value.confidence is not None]
                 if asked and not of and view.knows_fragments:
                     of = {fragment.id: fragment.source for fragment in view.fragments(entity)}
+                if asked:
+                    self.notes = [] if view.knows_fragments else [_NO_SOURCES]
                 for value in sorted(asked, key=lambda value: -(value.confidence or 0.0)):
                     sources = sorted(
                         {of.get(fragment) or "" for fragment in value.fragments} - {""}
@@ -480,26 +499,34 @@ class XlsxExporter(JoiningExporter):
         super().__post_init__()
 
     def export(self, view: View, target: str) -> None:
-        from openpyxl import Workbook
-        from openpyxl.writer.excel import ExcelWriter
-
         with (
-            open_output(target) as out,
+            _workbook(target, "entities", "fragments") as (entities, fragments),
             tempfile.TemporaryFile() as waiting,
-            tempfile.TemporaryFile() as whole,
         ):
-            book = Workbook(write_only=True)
-            book.properties.created = _BEGINNING
-            entities, fragments = (_Sheet(book, name) for name in ("entities", "fragments"))
-            with contextlib.closing(entities), contextlib.closing(fragments):
-                fragments.append(OF_FRAGMENT)
-                told = _with_fragments(view, fragments)
-                for row in wide_rows(told, self.separator, str, waiting):
-                    entities.append(row)
-                with _Archive(whole, "w", zipfile.ZIP_DEFLATED) as archive:
-                    ExcelWriter(book, archive).save()
-            whole.seek(0)
-            shutil.copyfileobj(whole, out)
+            fragments.append(OF_FRAGMENT)
+            told = _with_fragments(view, fragments)
+            for row in wide_rows(told, self.separator, str, waiting):
+                entities.append(row)
+
+
+@contextlib.contextmanager
+def _workbook(target: str, *names: str) -> Iterator[list[_Sheet]]:
+    """The sheets of a spreadsheet, which is written at the end."""
+    from openpyxl import Workbook
+    from openpyxl.writer.excel import ExcelWriter
+
+    with open_output(target) as out, tempfile.TemporaryFile() as whole:
+        book = Workbook(write_only=True)
+        book.properties.created = _BEGINNING
+        sheets = [_Sheet(book, name) for name in names]
+        with contextlib.ExitStack() as opened:
+            for sheet in sheets:
+                opened.enter_context(contextlib.closing(sheet))
+            yield sheets
+            with _Archive(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+                ExcelWriter(book, archive).save()
+        whole.seek(0)
+        shutil.copyfileobj(whole, out)
 
 
 def _with_fragments(view: View, sheet: _Sheet) -> Iterator[Entity]:
