@@ -103,10 +103,10 @@ def show(
 ) -> None:
     """Show entities, their values, sources and alternatives.
 
-    Without --id or --fragment it shows the entities with the most fragments. Of values in question,
-    "right" is how probable each is, and → the entity that a value names. Values with times
-    (kbforge cluster --time) say when they were stated, and what contradicted them. --at shows those
-    that held then: of an attribute with one value at a time the last stated by then.
+    Without --id or --fragment it shows the entities with the most fragments. "right" is how
+    probable a value in question is, → the entity that a value names. Values with times (kbforge
+    cluster --time) say when they were stated, and what contradicted them. --at shows those that
+    held then.
 
     --similarity reports how probable it is that two fragments are the same entity. With one id it
     lists every fragment that may be the same entity. The probability is exact if kbforge cluster
