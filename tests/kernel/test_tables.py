@@ -20,14 +20,17 @@ from kbforge.contracts import UNREAD, Constraints, Decision, Fragment, ModelSpec
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.indexes.selective import Selective
 from kbforge.kernel.binding import WORKERS, kernel_library, workers
+from kbforge.texts.kinds import KINDS, Kind
 from kbforge_plugins.likelihoods.attributes.likelihood import AttributeModel, Attributes
+from kbforge_plugins.likelihoods.attributes.urn import components
 from kbforge_plugins.likelihoods.attributes.vocabulary import Encoder, Vocabulary
 from kbforge_plugins.likelihoods.gaussian import Gaussian
 from kbforge_plugins.likelihoods.pairs.likelihood import Pairs
 from tests.clustering.contents import contents
 from tests.clustering.toys import opened
 from tests.kernel.test_oracle import fitted
-from tests.likelihoods.attributes.toys import random_rates
+from tests.likelihoods.attributes.components import components as written_out
+from tests.likelihoods.attributes.toys import LETTERS, random_rates, random_vocabulary, world
 from tests.likelihoods.attributes.urns import Urns
 from tests.people import people
 from tests.profile import examples
@@ -94,6 +97,19 @@ def test_draws_of_titles_are_those_of_python(
             for (u, mine), (v, others) in itertools.product(enumerate(all_met), repeat=2):
                 told = KERNEL.kb_attributes_draw(table.handle, 0, u, v)
                 assert told == urns.draw(mine, others)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_components_are_those_of_python(kind: Kind) -> None:
+    """Each component of G by itself, to the last bit, of values seen and new."""
+    rng = random.Random(7)
+    strings = world(LETTERS[kind], 4)
+    vocabulary = random_vocabulary(rng, kind, strings)
+    numbers = [*range(len(vocabulary)), *map(vocabulary.number, rng.sample(strings, 8))]
+    observed, true = zip(*itertools.product(numbers, repeat=2), strict=True)
+    told = components(vocabulary, observed, true)
+    for row, u, v in zip(told.tolist(), observed, true, strict=True):
+        assert row == written_out(vocabulary, u, v)
 
 
 @pytest.mark.slow

@@ -783,6 +783,16 @@ KB_API double kb_attributes_draw(Table* table, std::int32_t attribute, std::int3
   return attributes_of(table)[attribute]->values->draw(u, v, draws);
 }
 
+// G(u | v) of n pairs of values of an attribute that has all weight on one component.
+KB_API void kb_attributes_component(Table* table, std::int32_t attribute, std::int64_t n,
+                                    const std::int32_t* pairs, double* out) {
+  const kbforge::Values& values = *attributes_of(table)[attribute]->values;
+  kbforge::Draws draws;
+  for (std::int64_t k = 0; k < n; ++k) {
+    out[k] = values.component(pairs[2 * k], pairs[2 * k + 1], draws);
+  }
+}
+
 // L({u, v}) - L({u}) - L({v}) of two values of an attribute, nats.
 KB_API double kb_attributes_evidence(Table* table, std::int32_t attribute, std::int32_t u,
                                      std::int32_t v) {

@@ -167,6 +167,29 @@ void Values::compare(std::int32_t u, std::int32_t v, Draws& draws) const {
   draws.place_of(u, v) = Draws::Known{u, v, c * u_given_v};
 }
 
+double Values::component(std::int32_t u, std::int32_t v, Draws& draws) const {
+  const std::vector<double>& weights = rules_.weights;
+  const auto which = std::max_element(weights.begin(), weights.end()) - weights.begin();
+  if (u == v) return weights[kCopy];
+  const Value &one = values_[u], &other = values_[v];
+  if (which < kSlips) {
+    const int distance = slips_between(one, other);
+    if (distance > kMostSlips) return 0.0;
+    const Slip to_u = slip(one, other, distance);
+    return to_u.component == which ? to_u.probability : 0.0;
+  }
+  if (weights.back() > 0.0) return one.base_power;
+  if (!one.counted) return 0.0;
+  if (titles_) return titles_->chances(u, v, draws.masses_).first * one.base_power;
+  double sum = 0.0;
+  for (std::uint32_t i = one.feature_start; i < one.feature_end; ++i) {
+    for (std::uint32_t j = other.feature_start; j < other.feature_end; ++j) {
+      if (features_[i] == features_[j]) sum += shares_[j] * one.base_power;
+    }
+  }
+  return sum;
+}
+
 // The weights of noise and of features in common: of u given v, and of v given u.
 std::pair<double, double> Values::by_features(std::int32_t u, std::int32_t v, Draws& draws) const {
   const Value &one = values_[u], &other = values_[v];

@@ -79,6 +79,8 @@ class Values {
   }
   // c G(u | v); threads ask with draws of their own.
   double draw(std::int32_t u, std::int32_t v, Draws& draws) const;
+  // G(u | v) where all weight is on one component, summed in the order of the features of u.
+  double component(std::int32_t u, std::int32_t v, Draws& draws) const;
   // Whether u is spelled before v, letter by letter.
   bool spelled_before(std::int32_t u, std::int32_t v) const;
 

@@ -24,10 +24,9 @@ from kbforge_plugins.likelihoods.attributes.fitting import (
 from kbforge_plugins.likelihoods.attributes.urn import (
     SLIPS,
     AttributeRates,
-    components,
-    words_kept,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Encoder, Vocabulary
+from tests.likelihoods.attributes.components import components, words_kept
 from tests.likelihoods.attributes.toys import LETTERS, random_rates, random_vocabulary, world
 from tests.likelihoods.attributes.urns import Urns
 from tests.profile import examples

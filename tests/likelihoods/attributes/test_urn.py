@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 from kbforge.texts.kinds import KINDS, feature_names
 from kbforge_plugins.likelihoods.attributes.urn import (
     COPY,
-    EDIT,
     SLIPS,
-    SUBSTITUTION,
-    TWO_EDITS,
     AttributeRates,
     component_names,
+)
+from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
+from tests.likelihoods.attributes.components import (
+    EDIT,
+    SUBSTITUTION,
+    TWO_EDITS,
     components,
     slip,
 )
-from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
 from tests.likelihoods.attributes.toys import (
     LETTERS,
     random_kind,

@@ -10,9 +10,9 @@ from kbforge.texts.kinds import KINDS, Kind
 from kbforge_plugins.likelihoods.attributes.urn import (
     AttributeRates,
     component_names,
-    components,
 )
 from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
+from tests.likelihoods.attributes.components import components
 
 LETTERS: dict[Kind, str] = {
     "text": "ab ",

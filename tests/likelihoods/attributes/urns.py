@@ -10,17 +10,15 @@ from math import exp, fsum, log
 from operator import mul
 from weakref import WeakValueDictionary
 
-from kbforge_plugins.likelihoods.attributes.urn import (
-    COPY,
+from kbforge_plugins.likelihoods.attributes.urn import COPY, SLIPS, AttributeRates
+from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
+from tests.likelihoods.attributes.components import (
     MOST_SLIPS,
-    SLIPS,
-    AttributeRates,
     shares_kept,
     slip,
     slips_between,
     words_kept,
 )
-from kbforge_plugins.likelihoods.attributes.vocabulary import Vocabulary
 
 _UNITS = float(1 << 36)  # units of a log, in one nat
 _SHORT = 8  # factors that are multiplied; gamma functions give the others and lose digits
@@ -50,7 +48,7 @@ class Urns:
         self.concentration = rates.concentration
         self.weights = rates.weights()
         self.discount = rates.discount
-        self.titles = vocabulary.titles is not None
+        self.titles = vocabulary.kind == "title"
         self._draws: dict[int, dict[int, float]] = {}
         self._kept: dict[int, dict[int, float]] = {}
         self._remembered = 0

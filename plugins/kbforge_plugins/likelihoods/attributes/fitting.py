@@ -132,7 +132,7 @@ class _ClusterCells:
         base = np.array(vocabulary.base)
         row_lengths = np.repeat(lengths, lengths)
         # G's components and n_u of each cell; rows of cells
-        self._parts = np.array([components(vocabulary, u, v) for u, v, _ in cells])
+        self._parts = components(vocabulary, *zip(*((u, v) for u, v, _ in cells), strict=True))
         self._count = np.array([n for *_, n in cells], dtype=float)
         self._row_start = np.cumsum(row_lengths) - row_lengths
         self._row_cluster = np.array([i for i, _ in rows])

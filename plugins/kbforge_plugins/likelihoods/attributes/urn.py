@@ -10,7 +10,7 @@ several origins of a value, each a distribution over u:
     a feature       a value of the vocabulary other than v that shares a feature of this name with
                     v, drawn from the base distribution; if v has several, each is as probable to
                     be the one kept
-    a retention     of titles, in place of features: so many of the words of v (`Titles`)
+    a retention     of titles, in place of features: so many of the words of v (`RETENTIONS`)
     noise           any value other than v, drawn from the base distribution
 
 The mixing weights are the attribute's rates. Typos contain only letters of the vocabulary, and in
@@ -60,7 +60,6 @@ value, and first of all which counted titles have each word.
 from __future__ import annotations
 
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -68,9 +67,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from rapidfuzz.distance import OSA
 
-from kbforge.contracts import Fragment, LearnedState
+from kbforge.contracts import FloatArray, Fragment, LearnedState
 from kbforge.errors import ModelError, quoted
 from kbforge.files.columns import Taken
 from kbforge.files.records import Record, parse_toml, toml_value
@@ -88,132 +86,21 @@ from kbforge.texts.kinds import KINDS, Kind, feature_names, stated
 from kbforge.texts.statements import StatedValues
 from kbforge_plugins.likelihoods.attributes.vocabulary import RETENTIONS, Encoder, Vocabulary
 
-COPY, SUBSTITUTION, EDIT, TWO_EDITS = 0, 1, 2, 3
+COPY = 0
 SLIPS = ("copy", "substitution", "edit", "two edits")
 NOISE = "noise"
-MOST_SLIPS = 2
 VALUES = (
     *("base", "counted", "character_starts", "characters"),
     *("feature_starts", "feature_names", "features", "masses"),
 )
 """The arrays that the kernel reads of values."""
 _TITLES = ("retentions", "holder_starts", "holders", "bases")
-_LONGEST_COMPARED = 120  # characters of the longest value that can be a slip of another
-_LEAST_REST = 1e-12  # base probability beyond rounding errors: other values do have the feature
 
 
 def component_names(kind: Kind) -> tuple[str, ...]:
     """The mixture's components in order: typos, features, noise."""
     kept = [name for name, *_ in RETENTIONS] if kind == "title" else feature_names(kind)
     return (*SLIPS, *kept, NOISE)
-
-
-def components(vocabulary: Vocabulary, u: int, v: int) -> list[float]:
-    """The probability of value u under each component if the true value is v."""
-    out = [0.0] * len(component_names(vocabulary.kind))
-    if u == v:
-        out[COPY] = 1.0
-        return out
-    out[-1] = vocabulary.base[u]
-    component, probability = slip(vocabulary, u, v)
-    out[component] = probability
-    if not vocabulary.counted(u):
-        return out
-    if vocabulary.titles is not None:
-        kept = words_kept(vocabulary, u, v)
-        out[len(SLIPS) : -1] = [vocabulary.base[u] * share for share in kept]
-        return out
-    shares = shares_kept(vocabulary, v)
-    for name, feature in vocabulary.features(u):
-        out[len(SLIPS) + name] += vocabulary.base[u] * shares.get(feature, 0.0)
-    return out
-
-
-def shares_kept(vocabulary: Vocabulary, v: int, discount: float = 1.0) -> dict[int, float]:
-    """For each feature of v: the probability that it is kept, over the discounted mass of other
-    values.
-
-    Times base(u) this is the probability of u, a counted value, under the feature's component.
-    """
-    theirs = vocabulary.features(v)
-    several: dict[int, int] = {}
-    for name, _ in theirs:
-        several[name] = several.get(name, 0) + 1
-    own = vocabulary.base[v] if vocabulary.counted(v) else 0.0
-    out = {}
-    for name, feature in theirs:
-        rest = vocabulary.mass[feature] - own
-        if rest > _LEAST_REST:
-            out[feature] = 1.0 / (rest**discount * several[name])
-    return out
-
-
-def words_kept(vocabulary: Vocabulary, u: int, v: int, discount: float = 1.0) -> tuple[float, ...]:
-    """By retention: the probability of u, a counted title, if v is true, over base(u)."""
-    assert vocabulary.titles is not None, "the values are not titles"
-    theirs = vocabulary.words(v)
-    common = vocabulary.words(u) & theirs
-    if not common:
-        return (0.0,) * len(RETENTIONS)
-    rest = vocabulary.titles.mass(common)
-    if vocabulary.counted(v):
-        rest -= vocabulary.base[v]
-    if rest <= _LEAST_REST:
-        return (0.0,) * len(RETENTIONS)
-    rest **= discount
-    return tuple(share / rest for share in vocabulary.titles.kept(common, theirs))
-
-
-def slips_between(vocabulary: Vocabulary, u: int, v: int) -> int:
-    """The smallest number of edits between u and v; all above `MOST_SLIPS` are equal."""
-    observed, true = vocabulary.values[u], vocabulary.values[v]
-    shorter, longer = sorted((len(observed), len(true)))
-    if longer - shorter > MOST_SLIPS or longer > _LONGEST_COMPARED:
-        return MOST_SLIPS + 1
-    return OSA.distance(observed, true, score_cutoff=MOST_SLIPS)
-
-
-def slip(vocabulary: Vocabulary, u: int, v: int) -> tuple[int, float]:
-    """The edit that turns v into u, and its probability; 0 if there is none.
-
-    A value of n letters over an alphabet of A has n (A - 1) substitutions and n - 1 swaps,
-    n deletions and (n + 1) A insertions. In dates and numbers digits replace digits.
-    """
-    distance = slips_between(vocabulary, u, v)
-    observed, true = vocabulary.values[u], vocabulary.values[v]
-    n = len(true)
-    if distance > MOST_SLIPS or not n or not _writes_the_alphabet(vocabulary, u, v):
-        return SUBSTITUTION, 0.0
-    letters, alphabet = vocabulary.letters, vocabulary.alphabet
-    within = n if _all_letters(vocabulary, v) else sum(letter in letters for letter in true)
-    # any letter can replace one that is outside the alphabet, but digits replace only digits
-    ways = within * (alphabet - 1) + (0 if vocabulary.numeric else (n - within) * alphabet)
-    substitutions = max(ways + n - 1, 1)
-    edits = n + (n + 1) * alphabet
-    if distance == 2:
-        # each of the two may be any; unordered pairs of places make half as many results
-        return TWO_EDITS, 1.0 / (substitutions + edits) ** 2
-    if len(observed) == n:
-        return SUBSTITUTION, 1.0 / substitutions
-    return EDIT, 1.0 / edits
-
-
-def _all_letters(vocabulary: Vocabulary, number: int) -> bool:
-    """Whether a value is in the alphabet without a check."""
-    return vocabulary.counted(number) and not vocabulary.numeric
-
-
-def _writes_the_alphabet(vocabulary: Vocabulary, u: int, v: int) -> bool:
-    """Whether the new letters of u are in the alphabet; the number of others is unknown."""
-    if _all_letters(vocabulary, u):
-        return True
-    observed, true = Counter(vocabulary.values[u]), Counter(vocabulary.values[v])
-    letters = vocabulary.letters
-    if not all(letter in letters for letter in observed - true):
-        return False
-    # a sign that is gone from a date or number was deleted, not replaced
-    gone = sum(n for letter, n in (true - observed).items() if letter not in letters)
-    return not vocabulary.numeric or gone <= max(true.total() - observed.total(), 0)
 
 
 FORMAT = 2
@@ -439,7 +326,7 @@ class UrnClusters(MergingClusters):
                 numbers[value] = len(values)
                 values.append(value)
         new = values[first:]
-        return [(index, first, len(new), self._arrays_of(index, new))] if new else []
+        return [(index, first, len(new), _arrays_of(self._read_as[index][0], new))] if new else []
 
     def tell(self, encoded: EncodedFragments) -> None:
         self._tell(encoded.new)
@@ -454,23 +341,45 @@ class UrnClusters(MergingClusters):
         parts = {}
         for index, ((of, rates), met) in enumerate(zip(self._read_as, self._values, strict=True)):
             begun = _begun(of, rates)
-            arrays = dict(zip(VALUES, self._arrays_of(index, met), strict=True))
+            arrays = dict(zip(VALUES, _arrays_of(of, met), strict=True))
             parts[str(index)] = LearnedState(begun.values, {**begun.arrays, **arrays})
         return together(LearnedState(), **parts)
 
-    def _arrays_of(self, index: int, new: Sequence[int]) -> tuple[NDArray[Any], ...]:
-        """What the kernel reads of new values of an attribute."""
-        vocabulary = self._read_as[index][0]
-        rows = (vocabulary.rows if vocabulary.titles is None else vocabulary.word_rows)(new)
-        of_letters, letters = characters_of([vocabulary.values[v] for v in new])
-        return (
-            np.array([vocabulary.base[v] for v in new], dtype=np.float64),
-            np.array([vocabulary.counted(v) for v in new], dtype=np.uint8),
-            of_letters,
-            letters,
-            *rows,
-            np.frombuffer(vocabulary.mass)[rows.features],
-        )
+
+def components(vocabulary: Vocabulary, observed: Sequence[int], true: Sequence[int]) -> FloatArray:
+    """The probabilities of observed values under each component of G, given the true values.
+
+    Returns:
+        shape [n, components], in the order of `component_names`.
+
+    """
+    kernel, kind, names = kernel_library(), vocabulary.kind, component_names(vocabulary.kind)
+    met, places = np.unique(np.stack([observed, true], axis=1), return_inverse=True)
+    pairs = places.reshape(-1, 2).astype(np.int32)
+    arrays = _arrays_of(vocabulary, met.tolist())
+    out = np.empty((len(names), len(pairs)))
+    for name, of_one in zip(names, out, strict=True):
+        alone = AttributeRates(kind, {**dict.fromkeys(names, 0.0), name: 1.0}, 1.0)
+        table = kernel.kb_attributes_new()
+        begin_attribute(table, _begun(vocabulary, alone))
+        kernel.kb_attributes_values(table, 0, 0, len(met), *map(address, arrays))
+        kernel.kb_attributes_component(table, 0, len(pairs), address(pairs), address(of_one))
+        kernel.kb_table_free(table)
+    return np.ascontiguousarray(out.T)
+
+
+def _arrays_of(vocabulary: Vocabulary, new: Sequence[int]) -> tuple[NDArray[Any], ...]:
+    """What the kernel reads of new values of an attribute."""
+    rows = (vocabulary.word_rows if vocabulary.kind == "title" else vocabulary.rows)(new)
+    of_letters, letters = characters_of([vocabulary.values[v] for v in new])
+    return (
+        np.array([vocabulary.base[v] for v in new], dtype=np.float64),
+        np.array([vocabulary.counted(v) for v in new], dtype=np.uint8),
+        of_letters,
+        letters,
+        *rows,
+        np.frombuffer(vocabulary.mass)[rows.features],
+    )
 
 
 def _begun(vocabulary: Vocabulary, rates: AttributeRates) -> LearnedState:
@@ -479,7 +388,7 @@ def _begun(vocabulary: Vocabulary, rates: AttributeRates) -> LearnedState:
         "weights": np.array(rates.weights()),
         "letters": np.array(sorted(map(ord, vocabulary.letters)), np.uint32),
     }
-    if vocabulary.titles is not None:
+    if vocabulary.kind == "title":
         retentions = np.array([share for _, *shares in RETENTIONS for share in shares])
         arrays |= dict(zip(_TITLES, (retentions, *vocabulary.by_word()), strict=True))
     return LearnedState(

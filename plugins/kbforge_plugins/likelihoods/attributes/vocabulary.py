@@ -30,10 +30,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from math import fsum
 from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -78,11 +77,6 @@ class VocabularyTables:
     features: Places
     starts: IntArray  # of titles, of the holders of each feature, shape [features + 1]
     holders: NDArray[np.int32]  # the values that have a word, by feature, each ascending
-
-    def holding(self, feature: int) -> list[int]:
-        """The numbers of the titles that have the word at this place."""
-        numbers: list[int] = self.holders[self.starts[feature] : self.starts[feature + 1]].tolist()
-        return numbers
 
 
 def _read_kept(
@@ -129,60 +123,6 @@ RETENTIONS = (
     ("some words", 0.5, 0.5),
 )
 """Name, probability of a word to be kept, and of one with a digit."""
-_MOST_SETS = 1 << 20  # cached masses
-
-
-class Titles:
-    """The texts of one attribute by their words; `holding` returns those of words outside
-    `holders`.
-
-    `base` and `digits`, the words that have a digit, belong to the vocabulary and may grow.
-    """
-
-    def __init__(
-        self,
-        base: Sequence[float],
-        digits: set[int],
-        holding: Callable[[int], Iterable[int]],
-    ) -> None:
-        self._base, self._digits, self._holding = base, digits, holding
-        self.holders: dict[int, set[int]] = {}
-        self._mass: dict[frozenset[int], float] = {}
-        self._kept: dict[tuple[int, int, int, int], tuple[float, ...]] = {}
-
-    def kept(self, common: frozenset[int], words: frozenset[int]) -> tuple[float, ...]:
-        """For each component, the probability that exactly these of a text's words are kept."""
-        digits = self._digits
-        common_digits, all_digits = len(common & digits), len(words & digits)
-        plain = len(common) - common_digits
-        counts = (plain, len(words) - all_digits - plain, common_digits, all_digits - common_digits)
-        found = self._kept.get(counts)
-        if found is None:
-            a, b, c, d = counts
-            found = self._kept[counts] = tuple(
-                r**a * (1 - r) ** b * of_digits**c * (1 - of_digits) ** d
-                for _, r, of_digits in RETENTIONS
-            )
-        return found
-
-    def mass(self, common: frozenset[int]) -> float:
-        """The base probability of all counted texts that have these words, at least one."""
-        found = self._mass.get(common)
-        if found is None:
-            holders = sorted(map(self._texts_with, common), key=len)
-            base = self._base
-            found = fsum(base[number] for number in holders[0].intersection(*holders[1:]))
-            if len(self._mass) >= _MOST_SETS:
-                self._mass.clear()
-            self._mass[common] = found
-        return found
-
-    def _texts_with(self, word: int) -> set[int]:
-        found = self.holders.get(word)
-        if found is None:
-            found = self.holders[word] = set(self._holding(word))
-        return found
-
 
 _NUMERIC: tuple[Kind, ...] = ("date", "month first", "number", "phone")
 _DIGITS = "0123456789"
@@ -256,7 +196,6 @@ class Vocabulary:
     values: NumberedTexts
     base: array[float]  # probability by number
     mass: array[float]  # by feature, base probability of all counted values that have it
-    titles: Titles | None  # the counted values by their words
     _counts: FloatArray  # of counted values, at least `LEAST_COUNT`; empty if loaded
     _spelling: FloatArray
     _rows: FeatureRows  # of counted values; empty if loaded
@@ -286,8 +225,6 @@ class Vocabulary:
         vocabulary._features = {u: of for u, of in self._features.items() if u < n}
         places = tables.values, tables.number, tables.features, tables.starts, tables.holders
         vocabulary._weigh(*places)
-        if vocabulary.titles is not None and self.titles is not None:
-            vocabulary.titles.holders = self.titles.holders
         return vocabulary
 
     def settle(self) -> None:
@@ -327,12 +264,9 @@ class Vocabulary:
 
     def _begin(self, kind: Kind, totals: VocabularyTotals, values: NumberedTexts) -> None:
         self.kind, self._totals, self.values = kind, totals, values
-        self.titles = None
         self._number: dict[str, int] = {}  # of values that are not counted
         self._feature_number: dict[int, int] = {}  # of features that no counted value has
         self._features: dict[int, tuple[tuple[int, int], ...]] = {}
-        self._words: dict[int, frozenset[int]] = {}
-        self._digits: set[int] = set()
         self._beginnings = [f"{index}\0" for index in range(len(feature_names(kind)))]
         self._n_counted, letters = totals.values, totals.letters
         ends = max(totals.values, 1)
@@ -367,8 +301,6 @@ class Vocabulary:
         self.base, self.mass = array("d"), array("d")
         self.base.frombytes(base.view(np.uint8).data)
         self.mass.frombytes(mass.view(np.uint8).data)
-        if self.kind == "title":
-            self.titles = Titles(self.base, self._digits, self._holding)
 
     def _holders(self, features: int) -> tuple[IntArray, NDArray[np.int32]]:
         """For each feature of counted titles that is a word, the titles that have it."""
@@ -459,16 +391,6 @@ class Vocabulary:
             self.remember((number,))
         return self._features[number]
 
-    def words(self, number: int) -> frozenset[int]:
-        """The features of a title that are words."""
-        found = self._words.get(number)
-        if found is None:
-            _, digits, words = self.word_rows((number,))
-            known = words < len(self._tables.features)
-            self._digits.update(words[known & (digits > 0)].tolist())
-            found = self._words[number] = frozenset(words.tolist())
-        return found
-
     def word_rows(self, numbers: Sequence[int]) -> FeatureRows:
         """The words of titles, with whether each has a digit in place of its name."""
         starts, names, features = self.rows(numbers)
@@ -507,10 +429,6 @@ class Vocabulary:
                 self.mass.append(0.0)
             out[k] = number
         return out.astype(np.int32)
-
-    def _holding(self, feature: int) -> list[int]:
-        """The counted titles that have a word."""
-        return self._tables.holding(feature) if feature < len(self._tables.features) else []
 
 
 def _letters_of(values: Sequence[str]) -> dict[str, int]:
