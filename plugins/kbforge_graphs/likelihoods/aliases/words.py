@@ -26,6 +26,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from rapidfuzz.distance import OSA
+
 from kbforge.texts import normalised
 
 
@@ -227,10 +229,4 @@ def _misspelt(a: str, b: str) -> bool:
     """Whether the spellings differ by one letter, or by two next to each other."""
     if min(len(a), len(b)) < _LEAST_SPELLED or abs(len(a) - len(b)) > 1 or a[0] != b[0]:
         return False
-    start = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), len(a))
-    rest = a[start:], b[start:]
-    if len(a) == len(b):
-        swapped = rest[0][:2] == rest[1][:2][::-1] and rest[0][2:] == rest[1][2:]
-        return rest[0][1:] == rest[1][1:] or swapped
-    longer, shorter = max(rest, key=len), min(rest, key=len)
-    return longer[1:] == shorter
+    return OSA.distance(a, b, score_cutoff=1) <= 1
