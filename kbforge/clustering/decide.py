@@ -24,6 +24,7 @@ the log of the summed target densities.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
@@ -54,6 +55,8 @@ from kbforge.clustering.revise import (
 from kbforge.clustering.state import SessionState, numbers_in
 from kbforge.contracts import Cluster, Constraints, Decision, Fate, Fragment, StepResult
 
+_MOST_VISITS = 3
+"""How often a fragment is clustered again when decisions no longer tie it to others."""
 _MARGIN = 1e-6
 """Maximum difference, in nats, between two computations of a single fragment's L."""
 
@@ -108,8 +111,10 @@ def lift(state: SessionState, constraints: Constraints, old: Sequence[Decision])
     state.have_ids(_ids(state.bindings.graph, old))
     freed = _bound(state, old)
     state.bind(constraints, DecisionGraph(constraints.decisions))
+    visits = Counter[int]()
     for number in freed:
-        revisit(state, number, MOST_NEIGHBOURS)
+        if visits[number] < _MOST_VISITS:
+            visits.update(revisit(state, number, MOST_NEIGHBOURS)[0])
 
 
 def add_cornered(state: SessionState, x: Fragment) -> StepResult:
