@@ -417,7 +417,7 @@ class Lesson:
         assert words is not None
         voters = facts.Voters(stated, file.fragments, file.corpus.several, None)
         found = facts.questions_of(stated, file.entities, voters, words, None)
-        self.questions, code, candidate = found
+        self.questions, _, code, candidate = found
         q = self.questions
         self.right = np.zeros(len(q.cell), np.bool_)
         every = [

@@ -431,8 +431,8 @@ class KnowledgeBase:
     @cached_property
     def _facts(self) -> Facts | None:
         """How probable values are that contradict each other; None if none do."""
-        entities = self.dated.apart(self._firsts) if self.dated else self._firsts
-        return Facts.of(self.fragments, entities, self._corpus)
+        together = self.dated.together(self._firsts) if self.dated else None
+        return Facts.of(self.fragments, self._firsts, self._corpus, together)
 
     @cached_property
     def _relations(self) -> Relations | None:

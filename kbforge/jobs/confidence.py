@@ -172,8 +172,8 @@ def _facts_of(store: Store, report: _Report) -> LearnedState:
     fragments, of = report.reported.fragments, report.reported.entities
     entities = np.empty(len(fragments), np.int64)
     entities[of.members] = report.firsts().repeat(of.lengths)
-    entities = StatedTimes(fragments, store.time).apart(entities)
-    return facts_to_keep(fragments, entities, store.corpus)
+    together = StatedTimes(fragments, store.time).together(entities)
+    return facts_to_keep(fragments, entities, store.corpus, together)
 
 
 def _report(

@@ -20,6 +20,11 @@ value that is one slip from a frequent one is a slip. EM learns r and m from the
 base, with Beta priors: an attribute takes the rates of the file, and a source those of the
 attribute, as far as they have few statements. A store keeps what was learned (`facts_to_keep`).
 
+Records err in the same ways: they have "Rd" for "Road", or leave out a middle name. So the votes
+for such values are not independent. A *change* is what two values of a cell have between equal
+beginnings and ends, if it is more than a slip. The side that more statements of the file have is
+more probable, whichever of them more statements of the entity have.
+
 If fragments often state several values of an attribute at once, each value is right or wrong by
 itself, as in LTM (Zhao et al. 2012): of the fragments that state the attribute, a share s states a
 right value and a share f a wrong one, besides the fragment that states it first.
@@ -39,36 +44,35 @@ from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray, LearnedState
 from kbforge.contracts.entity import Probability
-from kbforge.files.columns import Statements, Texts, sources_of, statements_of
+from kbforge.files.columns import Statements, sources_of, statements_of
 from kbforge.kb.entities import Corpus, EntityColumns
-from kbforge.kb.spelling import CHARACTERS, MOST, SLIP, Words, abbreviates, values_of
-from kbforge.numerics import at_numbers, spread, starts_of
-from kbforge.texts import digest_of
+from kbforge.kb.looks import Looks, Pairs
+from kbforge.kb.spelling import MOST, Words, values_of
+from kbforge.numerics import at_numbers, starts_of
 from kbforge.texts.kinds import Kind, kind_of, read_as, read_otherwise
 from kbforge.texts.kinds import stated as normalised
 
 FEATURES = (
-    "common",  # log of 1 + the statements of the value elsewhere in the file
+    "common",  # n / (n + 5), of the n statements of the value elsewhere in the file
     "rare",  # the number of its words that no other fragment has
-    "near",  # the other statements, each as far as it is near (`kbforge.kb.spelling`)
+    "near",  # log of 1 + the other statements, each as far as it is near (`kbforge.kb.spelling`)
+    "usual",  # how much more often the file writes it so, where others write it otherwise
     "shape",  # log of the texts of the attribute with its digits, signs and runs of letters
     "trigram",  # log of how often texts of the attribute have its rarest three characters
     "one",  # 1
 )
-WEIGHTS = (0.64, -2.57, 2.02, 0.52, 0.39, -3.29)
+WEIGHTS = (2.24, -2.01, 3.18, 6.33, 0.33, 0.42, -2.63)
 _ROUNDS = 15
 _STRENGTH, _MORE_STRENGTH = 30.0, 300.0  # of the priors of r, and of m, s and f, in statements
 _RIGHT, _REPEATED = 0.8, 0.1  # prior means
 _STATES, _STATES_WRONGLY = 0.5, 0.05
+_COMMON = 5  # statements elsewhere with which a value is half as common as can be
 _LEAST, _MOST = 0.005, 0.995
 _LEAST_RIGHT = 1 / 3  # an attribute with a smaller r, such as a number of rows, is of records
 _LEAST_OF_SOURCE = 30  # statements with which a source has a rate of its own
-_MOST_TEXTS, _FEWER = 50_000, 5_000  # of an attribute that say how its values look; if none asks
-_TRIGRAM_BITS, _MOST_COUNTS = 18, 1 << 20  # counts that are kept
-_PRIME = 0x9E3779B97F4A7C15
+_MOST_COUNTS = 1 << 20  # of looks, that are kept
 _DIGITS = 3
 _DATES = ("date", "month first")
-_Digests: TypeAlias = NDArray[np.uint64]
 
 
 class AttributeRates(Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,10 +122,11 @@ class ErrorRates(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """How probable the values in question are, and the rates that say so, which can be kept and
-    applied to other entities."""
+    """How probable the values in question are, and the rates and looks that say so, which can be
+    kept and applied to other entities."""
 
     rates: Rates
+    looks: Looks
     _code: IntArray  # of texts in question, ascending
     _confidence: FloatArray
 
@@ -131,6 +136,7 @@ class Facts:
         fragments: Sequence[Fragment],
         entities: IntArray,
         corpus: Corpus | None = None,
+        together: IntArray | None = None,
         rates: Rates | None = None,
         looks: Looks | None = None,
         weights: Sequence[float] = WEIGHTS,
@@ -141,6 +147,8 @@ class Facts:
             fragments: of a file.
             entities: the first fragment of the entity of each, shape [fragments].
             corpus: facts about all fragments; None computes them.
+            together: the first fragment of the entity that states at the same time as each, shape
+                [fragments]; values of other times do not contradict. None if there are no times.
             rates, looks: what was learned before; None learns.
             weights: of the features.
 
@@ -149,7 +157,8 @@ class Facts:
         corpus = Corpus.of(stated) if corpus is None else corpus
         voters = Voters(stated, fragments, corpus.several, rates)
         words = Words.of(stated) if corpus.words is None else corpus.words
-        questions, code, candidate = questions_of(stated, entities, voters, words, looks)
+        together = entities if together is None else together
+        questions, looks, code, candidate = questions_of(stated, together, voters, words, looks)
         if not len(code):
             return None
         prior = questions.features @ np.array(weights)
@@ -159,7 +168,12 @@ class Facts:
         told = voters.named(errors) if rates is None else rates
         attribute = questions.attribute[candidate]
         asked = questions.several[attribute] | (errors.right[attribute] >= _LEAST_RIGHT)
-        return cls(told, code[asked], (np.floor(right * scale) / scale)[asked])
+        confidence = (np.floor(right * scale) / scale)[asked]
+        group, text = np.divmod(code[asked], sum(map(len, stated.texts)))
+        code = entities[group] * sum(map(len, stated.texts)) + text
+        order = np.lexsort((-confidence, code))  # of several times that of the most probable one
+        code, first = np.unique(code[order], return_index=True)
+        return cls(told, looks, code, confidence[order][first])
 
     def annotate(self, entities: EntityColumns) -> dict[int, str]:
         """Says how probable values in question are: an `Annotator`."""
@@ -172,11 +186,12 @@ class Facts:
         return {value: f',"confidence":{probability}' for value, probability in told}
 
 
-def facts_to_keep(fragments: Sequence[Fragment], of: IntArray, corpus: Corpus) -> LearnedState:
+def facts_to_keep(
+    fragments: Sequence[Fragment], of: IntArray, corpus: Corpus, together: IntArray
+) -> LearnedState:
     """What a store keeps of a file, of looks the most frequent; arguments as for `Facts.of`."""
-    facts = Facts.of(fragments, of, corpus)
-    rates, code = ({}, np.zeros(0, np.int64)) if facts is None else (facts.rates, facts._code)
-    looks = Looks.of(statements_of(fragments), code)
+    facts = Facts.of(fragments, of, corpus, together)
+    rates, looks = (facts.rates, facts.looks) if facts else ({}, Looks.of(statements_of(fragments)))
     most = np.sort(np.argsort(-looks.counts, kind="stable")[:_MOST_COUNTS])
     arrays = {name: column[most] for name, column in looks._asdict().items()}
     return LearnedState({"rates": to_builtins(rates)}, arrays)
@@ -376,8 +391,8 @@ class Voters:
 
 def questions_of(
     stated: Statements, entities: IntArray, voters: Voters, words: Words, looks: Looks | None
-) -> tuple[Questions, IntArray, IntArray]:
-    """The values in question; and of each of their texts the code and the candidate.
+) -> tuple[Questions, Looks, IntArray, IntArray]:
+    """The values in question; the looks; and of each text in question the code and the candidate.
 
     Args:
         stated: what the fragments of a file state.
@@ -413,14 +428,14 @@ def questions_of(
     is_first = voters.several[attribute]
     is_first[start] = True
     options, of_option = texts.where(of_text >= 0), of_text[of_text >= 0]
-    looks = Looks.of(stated, options.code) if looks is None else looks
-    near = _near(start, pools, size)
+    pairs = Pairs.of(start, pools, [stated.attributes[a] for a in attribute.tolist()])
+    looks = Looks.of(stated, options.code, pairs.counted(size)) if looks is None else looks
     questions = Questions(
         voters.several,
         np.flatnonzero(is_first),
         np.cumsum(is_first) - 1,
         attribute,
-        _features(stated, options, of_option, words, looks, near, size),
+        _features(stated, options, of_option, words, looks, pairs, size),
         size.astype(np.float64),
         np.bincount(stating, minlength=len(start))[cell].astype(np.float64),
         np.array([not value for value in pools], np.bool_),
@@ -429,7 +444,7 @@ def questions_of(
         np.bincount(voter[~is_asked], minlength=n_voters).astype(np.float64),
         voters.attribute,
     )
-    return questions, options.code, of_option
+    return questions, looks, options.code, of_option
 
 
 def _pooled(stated: Statements, said: _Said, known: dict[str, Kind]) -> tuple[IntArray, list[str]]:
@@ -473,129 +488,15 @@ def _features(
     candidate: IntArray,
     words: Words,
     looks: Looks,
-    near: FloatArray,
+    pairs: Pairs,
     size: IntArray,
 ) -> FloatArray:
     """How candidates look, of their texts the best; shape [candidates, FEATURES]."""
     best, rare = np.full((4, len(size)), -np.inf), -words.rare_in(said.texts(stated))
-    for row, column in zip(best, (rare, *looks.of_texts(stated, said)), strict=True):
+    for row, column in zip(
+        best, (rare, *looks.of_texts(stated, said.attribute, said.value)), strict=True
+    ):
         np.maximum.at(row, candidate, column)
-    common = np.log1p((best[1] - size).clip(0))
-    return np.column_stack((common, -best[0], near, *np.log(best[2:]), np.ones(len(size))))
-
-
-def _near(start: IntArray, pools: Sequence[str], count: IntArray) -> FloatArray:
-    """The statements of the other candidates of its cell, each as far as it is near to each; a
-    third of the characters may be slips. Only the `MOST` first candidates are compared."""
-    from rapidfuzz.distance import OSA  # .1 s to import
-    from rapidfuzz.process import cpdist
-
-    sizes = np.diff(start, append=len(pools)).clip(max=MOST)
-    compared = np.arange(sizes.sum()) + (start - starts_of(sizes)[:-1]).repeat(sizes)
-    later = (start + sizes).repeat(sizes) - compared - 1  # in its cell
-    one = compared.repeat(later)
-    other = one + 1 + np.arange(len(one)) - starts_of(later)[:-1].repeat(later)
-    texts = [value[:CHARACTERS] for value in pools]
-    length = np.array(list(map(len, texts)), np.float64)
-    of = [texts[k] for k in one.tolist()], [texts[k] for k in other.tolist()]
-    distance = cpdist(*of, scorer=OSA.distance, workers=1) if len(one) else np.zeros(0)
-    alike = (1 - SLIP * distance / np.maximum(length[one], length[other]).clip(1)).clip(0)
-    n_words = np.array([text.count(" ") for text in texts])
-    both = np.array([alike, alike])
-    for at in np.flatnonzero((n_words[one] == n_words[other]) & (n_words[one] > 0)).tolist():
-        a, b = of[0][at], of[1][at]
-        both[:, at] = np.maximum(both[:, at], (abbreviates(b, a), abbreviates(a, b)))
-    n = len(pools)
-    near = np.bincount(one, both[0] * count[other], n) + np.bincount(other, both[1] * count[one], n)
-    return np.asarray(near)
-
-
-class Looks(NamedTuple):
-    """How many statements of an attribute have the same letters and digits, how many texts its
-    shape, and how often texts have three characters; without what a file has once."""
-
-    keys: NDArray[np.uint64]  # digests, ascending
-    counts: IntArray
-
-    @classmethod
-    def of(cls, stated: Statements, asked: IntArray) -> Looks:
-        """The looks of all attributes. If one has too many texts, some count, among them those in
-        question, with these codes."""
-        firsts = starts_of([len(texts) for texts in stated.texts])
-        count = np.bincount(firsts[stated.attribute] + stated.value, minlength=firsts[-1])
-        found = [(np.zeros(0, np.uint64), np.zeros(0, np.int64))]
-        number = np.unique(asked % max(firsts[-1], 1))
-        for attribute, (begin, end) in enumerate(pairwise(firsts.tolist())):
-            own = number[slice(*np.searchsorted(number, (begin, end)))]
-            step = 1 + (end - begin) // (_MOST_TEXTS if len(own) else _FEWER)
-            some = np.union1d(np.arange(begin, end, step), own)
-            marks, _ = _marks(stated, attribute, some - begin)
-            for keys, weights in zip(marks, (count[some], None, None), strict=True):
-                key, place = np.unique(keys, return_inverse=True)
-                sums = np.bincount(place, weights).astype(np.int64)
-                found.append((key[sums > 1], sums[sums > 1]))
-        keys, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        order = np.argsort(keys)
-        return cls(keys[order], counts[order])
-
-    def of_texts(self, stated: Statements, said: _Said) -> FloatArray:
-        """The counts of each text, of its rarest three characters; shape [3, texts]."""
-        looks = np.zeros((3, len(said.code)))
-        for attribute in np.unique(said.attribute).tolist():
-            at = np.flatnonzero(said.attribute == attribute)
-            some, place = np.unique(said.value[at], return_inverse=True)
-            marks, starts = _marks(stated, attribute, some)
-            letters, shapes, trigrams = (at_numbers(*self, keys, 1) for keys in marks)
-            counts = letters, shapes, np.minimum.reduceat(trigrams, starts[:-1])
-            looks[:, at] = np.array(counts)[:, place]
-        return looks
-
-
-def _marks(stated: Statements, attribute: int, some: IntArray) -> tuple[list[_Digests], IntArray]:
-    """Digests of some texts' letters and digits, shapes, and trigrams, and where these begin."""
-    starts, content = _bytes(stated.texts[attribute], some)
-    is_letter = (content >= 97) & (content <= 122) | (content >= 128)
-    is_digit = (content >= 48) & (content <= 57)
-    kind = np.where(is_digit, 48, np.where(is_letter, 97, content))
-    is_inner = np.append(False, is_letter[1:] & is_letter[:-1])[: len(content)]
-    is_inner[starts[:-1]] = False
-    name = stated.attributes[attribute]
-    marks = (
-        _sums(starts, content, is_letter | is_digit),
-        _sums(starts, kind, ~is_inner),
-        _trigrams(starts, content),
-    )
-    return [m + np.uint64(digest_of(f"{k}\0{name}")) for k, m in enumerate(marks)], starts
-
-
-def _bytes(texts: Sequence[str], some: IntArray) -> tuple[IntArray, NDArray[np.uint8]]:
-    """Where some texts begin, and the end, and their bytes in lower case."""
-    if isinstance(texts, Texts):
-        starts, content = texts.parts()
-        places, _ = spread(starts, some)
-        found, starts = np.frombuffer(content, np.uint8)[places], starts_of(np.diff(starts)[some])
-    else:
-        encoded = [texts[number].encode() for number in some.tolist()]
-        found = np.frombuffer(b"".join(encoded), np.uint8)
-        starts = starts_of(list(map(len, encoded)))
-    return starts, found + 32 * ((found >= 65) & (found <= 90)).astype(np.uint8)
-
-
-def _sums(starts: IntArray, content: NDArray[np.uint8], kept: NDArray[np.bool_]) -> _Digests:
-    """The digest of each text, of the bytes kept."""
-    begin = np.append(0, np.cumsum(kept))[starts]
-    place = np.arange(begin[-1]) - begin[:-1].repeat(np.diff(begin))
-    power = np.cumprod(np.full(int(place.max(initial=0)) + 1, _PRIME, np.uint64))
-    sums = np.append(np.uint64(0), np.cumsum(content[kept] * power[place], dtype=np.uint64))
-    return np.asarray(np.diff(sums[begin]))
-
-
-def _trigrams(starts: IntArray, content: NDArray[np.uint8]) -> _Digests:
-    """The digests of all three characters of each text, whose ends are marked."""
-    length = np.diff(starts)
-    shift = 2 * np.arange(len(length)).repeat(length)
-    marked = np.zeros(len(content) + 2 * len(length), np.uint32)
-    marked[np.arange(len(content)) + 1 + shift] = content
-    code = marked[:-2] | marked[1:-1] << np.uint32(8) | marked[2:] << np.uint32(16)
-    code = code * np.uint32(2654435761) >> np.uint32(32 - _TRIGRAM_BITS)
-    return np.asarray(code[np.arange(len(content)) + shift], np.uint64)
+    elsewhere = (best[1] - size).clip(0)
+    common, beside = elsewhere / (elsewhere + _COMMON), pairs.features(looks, size)
+    return np.column_stack((common, -best[0], *beside, *np.log(best[2:]), np.ones(len(size))))

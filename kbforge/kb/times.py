@@ -135,12 +135,18 @@ class StatedTimes:
         left = f"; {often[bad].sum():,} cannot be read, such as {got}" if bad else ""
         return f"{named}: {n} with a time, which no model compares{left}"
 
-    def apart(self, entities: IntArray) -> IntArray:
-        """The entity of each fragment, of its own if it has times: its values follow each other."""
-        has_time = self._of_given[self._number] >= 0
-        has_time[np.isin(self._single, [k for k, *_ in self._of_values])] = True
-        own = entities.max(initial=0) + 1 + np.arange(len(entities))
-        return np.where(np.isin(entities, entities[has_time]), own, entities)
+    def together(self, entities: IntArray) -> IntArray:
+        """For each fragment the first one of its entity that states at the same time. Fragments
+        whose time is unknown, or differs by value, are alone if others of the entity have one:
+        their values may follow each other."""
+        given, n_times = self._of_given[self._number], len(self._texts)
+        is_single = np.isin(self._single, [k for k, *_ in self._of_values])
+        is_dated = np.isin(entities, entities[is_single | (given >= 0)])
+        own = n_times + np.arange(len(entities))
+        time = np.where(is_dated, np.where(is_single | (given < 0), own, given), 0)
+        code = entities * (n_times + len(entities)) + time
+        _, first, which = np.unique(code, return_index=True, return_inverse=True)
+        return np.asarray(first[which])
 
     def annotator(self, several: Collection[str]) -> Annotator:
         """Says when values held; attributes in `several` have no contradictions."""

@@ -384,8 +384,8 @@ def golden(
 
 def most_probable(values: Sequence[Value]) -> Value:
     """The most probable value in its best spelling; the first one, if none is in question."""
-    most = max(value.confidence or 0.0 for value in values)
-    best = {v.value: v for v in values if (v.confidence or 0.0) == most}
+    sure = {v.value: 1.0 if v.confidence is None else v.confidence for v in values}
+    best = {v.value: v for v in values if sure[v.value] == max(sure.values())}
     if values[0].value in best:
         return values[0]
     return best[best_of({text: value.count for text, value in best.items()})]

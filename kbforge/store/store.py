@@ -33,7 +33,8 @@ from kbforge.kb.entities import (
     entities_of,
     with_made,
 )
-from kbforge.kb.facts import Facts, Looks, Rates, kept_facts
+from kbforge.kb.facts import Facts, Rates, kept_facts
+from kbforge.kb.looks import Looks
 from kbforge.kb.read import made_from_json
 from kbforge.kb.spelling import Words
 from kbforge.kb.times import StatedTimes
@@ -555,7 +556,8 @@ class StoreView(View):
         relations = None if links is None else links.relations(fragments, entities)
         annotators, dated = list[Annotator](), StatedTimes(fragments, self._store.time)
         learned = self._store.facts
-        if learned and (facts := Facts.of(fragments, dated.apart(owners), corpus, *learned)):
+        together = dated.together(owners)
+        if learned and (facts := Facts.of(fragments, owners, corpus, together, *learned)):
             annotators.append(facts.annotate)
         if links is not None and relations is not None:
             annotators.append(relations.annotator(links.ids, entities))

@@ -15,12 +15,12 @@ from tests.people import people
 CHOICES = {"likelihood": "attributes", "alpha": 20.0}
 
 
-def dated(fragments: list[Fragment]) -> list[Fragment]:
+def dated(fragments: list[Fragment], years: int = 11) -> list[Fragment]:
     """With a year of observation, and a value that changes with it."""
     return [
         Fragment(
             x.id,
-            {**x.properties, "job": (f"job {n % 7}",), "seen": (f"20{n % 11:02}",)},
+            {**x.properties, "job": (f"job {n % 7}",), "seen": (f"20{n % years:02}",)},
             label=x.label,
         )
         for n, x in enumerate(fragments)
@@ -52,17 +52,37 @@ def test_models_do_not_compare_times():
 
 def test_a_store_says_the_same_as_a_file(tmp_path):
     store, file = tmp_path / "kb.sqlite", tmp_path / "kb.jsonl"
-    kbforge.update(store, FRAGMENTS, time="seen", **CHOICES)
-    kbforge.cluster(FRAGMENTS, time="seen", **CHOICES).write(file)
-    times = [
+    fragments = dated(people(40, 3), years=3)
+    kbforge.update(store, fragments, time="seen", **CHOICES)
+    kbforge.cluster(fragments, time="seen", **CHOICES).write(file)
+    said, again = (
         {
-            e.fragments: {k: [(v.value, v.first, v.last, v.until) for v in of]}
+            (e.fragments, k): [(v.value, v.first, v.last, v.until, v.confidence) for v in of]
             for e in read
             for k, of in e.properties.items()
         }
         for read in (entities_of(str(store)), kbforge.read_entities(file))
+    )
+    assert said == again
+    assert any(sure is not None for values in said.values() for *_, sure in values)
+
+
+def test_only_what_is_stated_at_the_same_time_contradicts() -> None:
+    stated = [
+        *(("2018", "Acme"), ("2018", "Acme"), ("2018", "Globex"), ("2019", "Initech")),
+        *(("2020", "Acme"), (None, "Umbrella")),
     ]
-    assert times[0] == times[1]
+    fragments = [
+        Fragment(f"f{k}", {"name": ("Ann Lee",), "job": (job,)} | ({"seen": (t,)} if t else {}))
+        for k, (t, job) in enumerate(stated)
+    ]
+    kb = kbforge.cluster(fragments, time="seen", likelihood="names", alpha=1.0)
+    (entity,) = kb.entities
+    sure = {value.value: value.confidence for value in entity.properties["job"]}
+    assert sure["Acme"] > 0.5 > sure["Globex"] > 0
+    assert sure["Initech"] is sure["Umbrella"] is None
+    assert all(value.confidence is None for value in entity.properties["name"])
+    assert kb.wide().to_pylist()[0]["job"] in ("Initech", "Umbrella")
 
 
 def test_a_store_keeps_the_name_of_the_time(tmp_path):

@@ -314,3 +314,21 @@ def test_the_reader_takes_what_the_writer_says() -> None:
     (entity,) = entities_from(rows)
     assert entity_from_json(entity.to_json(), "here") == entity
     assert log(2) > sum(value.confidence or 0.0 for value in entity.properties["name"]) > 0
+
+
+def test_an_error_that_the_file_shares_is_no_independent_vote() -> None:
+    streets = ["Oak", "Elm", "Bridge", "Castle", "Station", "Mill", "Church", "Albert", "Harbour"]
+    rows: list[Row] = [
+        (k, None, {"street": [f"{name} {end}"]})
+        for k, name in enumerate(streets)
+        for end in ("Street", "Street", "St")
+    ]
+    own: list[Row] = [(99, None, {"street": [f"Victoria {end}"]}) for end in ("St", "St", "Street")]
+
+    def told(rows: list[Row]) -> dict[str, float]:
+        values = entities_from(rows)[-1].properties["street"]
+        return {value.value: value.confidence or 0.0 for value in values}
+
+    alone, among = told(own), told([*rows, *own])
+    assert alone["Victoria St"] > 0.8 > alone["Victoria Street"]
+    assert among["Victoria Street"] > 0.5 > among["Victoria St"]
