@@ -33,6 +33,7 @@ from kbforge.store.store import LARGEST
 from kbforge_serve import export, facts, feed, reasons, schemas
 from kbforge_serve.answers import Answer, EntityReference, schema_of
 from kbforge_serve.frame import json_of
+from kbforge_serve.listing import After, Columns, Listing, Order, Wanted, listing
 from kbforge_serve.paths import Paths, paths_of
 from kbforge_serve.questions import Answered, NextQuestion, TakenBack
 from kbforge_serve.search import SearchResults
@@ -137,10 +138,19 @@ def _entities(routes: APIRouter, service: Service) -> None:
         """Find entities by the values and ids of their fragments; typos are tolerated."""
         return json_of(service.search.find(q, limit, cursor))
 
-    @routes.get("/entities", summary="List entities", **_says(facts.Listing))
-    def listing(order: Literal["largest", "least_sure"] = "largest", limit: Limit = 50) -> Response:
-        """List the largest entities, or those with the lowest confidence."""
-        return json_of(facts.listing(readers, order, limit))
+    @routes.get("/entities", summary="List entities", **_says(Listing))
+    def listed(
+        wanted: Wanted,
+        order: Order = "largest",
+        limit: Limit = 50,
+        after: After = None,
+        columns: Columns = (),
+    ) -> Response:
+        """List the entities that meet all conditions, the largest or the least sure first.
+
+        `count` is exact or, if `exact` is false, an estimate; `after` requests the next page.
+        """
+        return json_of(listing(readers, wanted, order, limit, after, columns, service.search.words))
 
     @routes.get(
         "/entities/{id}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 import orjson
@@ -48,8 +48,6 @@ _MOST_RUNS = 50  # in the history of an entity
 _MOST_IMAGES = 500  # of one run that are searched for what an entity took in
 _MOST_GROUPINGS = 20
 _MOST_LISTED = 200
-Order: TypeAlias = Literal["largest", "least_sure"]
-ORDERS = get_args(Order)
 
 
 class MeantEntity(Answer, frozen=True):
@@ -223,13 +221,6 @@ class SubproblemDetails(Answer, frozen=True):
     particles: Natural
     groupings: list[ParticleGrouping]
     similarity: list[list[Probability]]
-
-
-class Listing(Answer, frozen=True):
-    """A list of entities in an order."""
-
-    order: Order
-    entities: list[EntityReference]
 
 
 class ServedStatus(Status, frozen=True):
@@ -616,31 +607,6 @@ def subproblem(readers: Readers, name: int) -> SubproblemDetails:
             ],
             np.minimum(together.round(4), 1.0).tolist(),
         )
-
-
-def listing(readers: Readers, order: Order = "largest", most: int = 50) -> Listing:
-    """The largest entities, or those with the lowest confidence.
-
-    While entities change, those that changed since their confidence was computed are left out.
-
-    Raises UsageError if there is no such order.
-    """
-    if order not in ORDERS:
-        raise UsageError(f"expected the order {' or '.join(ORDERS)}, got {quoted(order)}")
-    with readers.store() as store:
-        rows = store.database.connection
-        by = "size DESC" if order == "largest" else "confidence, reported, size DESC"
-        firsts = [
-            row[0]
-            for row in ask(
-                rows,
-                "SELECT first FROM confidence WHERE subproblem NOT IN (SELECT subproblem FROM "
-                f"stale) ORDER BY {by}, subproblem, first LIMIT ?",
-                (min(most, _MOST_LISTED),),
-            )
-        ]
-        found = holding(readers, store, firsts)
-        return Listing(order, [found[first] for first in firsts if first in found])
 
 
 def status(readers: Readers) -> ServedStatus:

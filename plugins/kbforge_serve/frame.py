@@ -23,7 +23,12 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
     from jinja2 import Environment
 
-_WAYS = (("/review", "Review"), ("/runs", "Runs"), ("/quality", "Quality"))
+_WAYS = (
+    ("/entities", "Entities"),
+    ("/review", "Review"),
+    ("/runs", "Runs"),
+    ("/quality", "Quality"),
+)
 _FILES = {
     "app.js": ("kbforge_serve", "static/app.js", "text/javascript"),
     "icon.svg": ("kbforge_serve", "static/icon.svg", "image/svg+xml"),

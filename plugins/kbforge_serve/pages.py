@@ -8,8 +8,9 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import urlencode
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from kbforge.errors import ContradictionError, LikelihoodError, quoted
@@ -18,6 +19,7 @@ from kbforge.texts import LARGEST
 from kbforge_serve import facts, frame, reasons
 from kbforge_serve.answers import EntityReference, Facts, plain
 from kbforge_serve.failures import sentence_of, status_of
+from kbforge_serve.listing import ORDERS, After, Columns, Order, Wanted, listing
 from kbforge_serve.neighbourhood import neighbourhood
 from kbforge_serve.paths import end_of, paths
 from kbforge_serve.runs import runs_of
@@ -29,6 +31,7 @@ View: TypeAlias = Callable[[Facts], Facts]
 
 _MOST_ATTRIBUTES = 10  # columns of a table of fragments
 _MOST_LISTED = 12  # entities of a list at home
+_MOST_ROWS = 50  # of the list of all entities
 _MOST_RUNS = 5  # at home
 _MOST_PROPERTIES = 60  # attributes whose values are listed
 _MOST_VALUES = 12  # of an attribute
@@ -42,6 +45,14 @@ Name: TypeAlias = Annotated[str, Query(min_length=1, max_length=_LONGEST_ID)]
 Text: TypeAlias = Annotated[str, Query(max_length=400)]
 Time: TypeAlias = Annotated[str, Query(max_length=40)]
 Cursor: TypeAlias = Annotated[str | None, Query(max_length=40)]
+
+
+def _asked(request: Request) -> list[tuple[str, str]]:
+    """The parameters of an address that have a value."""
+    return [(name, said) for name, said in request.query_params.multi_items() if said]
+
+
+Asked: TypeAlias = Annotated[list[tuple[str, str]], Depends(_asked)]
 
 
 def router(service: Service) -> APIRouter:
@@ -58,6 +69,7 @@ class Pages:
         self.router = APIRouter(include_in_schema=False)
         self.add("/", "home.html", self._home, _home_view)
         self.add("/search", "search.html", self._search)
+        self.add("/entities", "entities.html", self._entities)
         self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
         self.add("/stated/{id}", "stated.html", self._stated)
         self.add("/path", "path.html", self._path)
@@ -111,8 +123,34 @@ class Pages:
     def _home(self) -> Facts:
         readers = self._service.readers
         return plain(facts.status(readers)) | {
-            order: facts.listing(readers, order, _MOST_LISTED).entities for order in facts.ORDERS
+            order: listing(readers, order=order, most=_MOST_LISTED).entities
+            for order in ORDERS
         }
+
+    def _entities(
+        self,
+        asked: Asked,
+        wanted: Wanted,
+        order: Order = "largest",
+        after: After = None,
+        columns: Columns = (),
+    ) -> Facts:
+        """A page of the list, and the filter that its form shows."""
+        service = self._service
+        columns = [column for column in columns if column]
+        found = listing(
+            service.readers, wanted, order, _MOST_ROWS, after, columns, service.search.words
+        )
+        rest = urlencode([one for one in asked if one[0] != "after"])
+        with service.readers.store() as store:
+            attributes = list(store.attributes)
+        given: Facts = {"where": [], "columns": columns}
+        for name, said in asked:
+            if name == "where":
+                given["where"].append(said)
+            elif name != "columns":
+                given[name] = said
+        return {**plain(found), "given": given, "rest": rest, "attributes": attributes}
 
     def _search(self, q: Text = "", cursor: Cursor = None) -> Facts:
         if not q.strip():

@@ -90,12 +90,12 @@ class Search:
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
-        self._words = WordIndex(readers)
+        self.words = WordIndex(readers)
 
     def prepare(self, on_indexed: OnIndexed | None = None) -> None:
         """Make or update the index; otherwise the first search does so."""
         self._has_models()  # they load while it is indexed
-        self._words.prepare(on_indexed)
+        self.words.prepare(on_indexed)
 
     def find(self, text: str, limit: int = 20, cursor: str | None = None) -> SearchResults:
         """The entities that match a text, best first.
@@ -103,9 +103,9 @@ class Search:
         Raises a UsageError if the text is too long, or the limit or the cursor is invalid.
         """
         begin = _begin(text, limit, cursor)
-        self._words.prepare()
+        self.words.prepare()
         with self._readers.store() as store:
-            self._words.catch_up(store)
+            self.words.catch_up(store)
             end = begin + limit
             ranked = self._ranked(store, text.strip(), end + 1)
             shown = {match.entity: match for match in ranked[begin:end]}
@@ -115,14 +115,14 @@ class Search:
 
     def close(self) -> None:
         """Close the search."""
-        self._words.close()
+        self.words.close()
 
     def _ranked(self, store: Store, text: str, most: int) -> list[_Match]:
         """The first entities that match a text, best first, each by its best fragment."""
         words = words_of(text)[:_MOST_WORDS]
         plain, names = " ".join(words), naming_of(store)
         by_id = dict.fromkeys(_with_ids(store, text))
-        found = list(by_id | dict.fromkeys(self._words.with_words(words, _MOST_FOUND)))
+        found = list(by_id | dict.fromkeys(self.words.with_words(words, _MOST_FOUND)))
         best: dict[str, _Match] = {}
         for begin in range(0, len(found), _BLOCK):
             if len(best) >= most:
@@ -130,7 +130,7 @@ class Search:
             hits = _located(store, found[begin : begin + _BLOCK])
             _order([_matched(hit, plain, names) for hit in hits], by_id, best)
         if words and len(found) < _FEW:
-            more = [n for n in self._words.misspelt(words, _BLOCK) if n not in found]
+            more = [n for n in self.words.misspelt(words, _BLOCK) if n not in found]
             if not found and not more and self._has_models():  # what takes longest comes last
                 more = candidates(self._readers, text)
             similar = [_matched(hit, plain, names) for hit in _located(store, more)]

@@ -124,6 +124,15 @@ class WordIndex:
                 found |= dict.fromkeys(self._matching(table, " AND ".join(asked), most))
         return list(found)[:most]
 
+    def having(self, store: Store, words: Sequence[str], most: int) -> list[int] | None:
+        """Fragments with all these words anywhere; None while the index lacks some fragments."""
+        self.prepare()
+        self.catch_up(store)
+        newest = ask(store.database.connection, "SELECT max(number) FROM fragment")[0][0]
+        if (newest or 0) >= self._indexed:
+            return None
+        return self._matching("words", " AND ".join(f'"{word}"' for word in words), most)
+
     def misspelt(self, words: Sequence[str], most: int) -> list[int]:
         """Fragments with all these words, allowing one edit in any of them."""
         there = "SELECT word FROM terms WHERE word IN (SELECT value FROM json_each(?)) LIMIT ?"

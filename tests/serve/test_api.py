@@ -27,6 +27,7 @@ from kbforge_serve import api, export, facts, feed, reasons, schemas
 from kbforge_serve.answers import EntityReference, as_json
 from kbforge_serve.api import fragments_of
 from kbforge_serve.app import application
+from kbforge_serve.listing import Listing
 from kbforge_serve.questions import Answered, NextQuestion, TakenBack
 from kbforge_serve.search import SearchResults
 from kbforge_serve.security import Access
@@ -73,7 +74,7 @@ def test_the_answers_are_what_the_document_says(
     some = people_of_store[0].id
     status = said(client, "/api/status", facts.ServedStatus)
     assert status["fragments"] == len(people_of_store)
-    listed = said(client, "/api/entities?order=least_sure&limit=5", facts.Listing)
+    listed = said(client, "/api/entities?order=least_sure&limit=5", Listing)
     assert len(listed["entities"]) == 5
     for one in listed["entities"]:
         entity = said(client, f"/api/entities/{one['id']}", facts.EntityDetails)

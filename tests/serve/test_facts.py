@@ -20,12 +20,14 @@ from kbforge.jobs.views import around, entities_of
 from kbforge.kb.similarity import block_of
 from kbforge.kb.similarity import similar as similar_fragments
 from kbforge_serve import facts as module
+from kbforge_serve import listing as list_module
 from kbforge_serve.answers import plain
 from kbforge_serve.readers import Readers
 from tests.people import people
 from tests.serve.said import Said
 
 facts = Said(module)
+listings = Said(list_module)
 _PEOPLE = people(60, 3, error=0.3)
 
 
@@ -93,12 +95,15 @@ def test_references_are_the_entities(readers: Readers) -> None:
 
 def test_listings_are_in_order(readers: Readers) -> None:
     entities = list(entities_of(readers.path))
-    sizes = [one["size"] for one in facts.listing(readers, "largest", 20)["entities"]]
+    sizes = [one["size"] for one in listings.listing(readers, order="largest", most=20)["entities"]]
     assert sizes == sorted((len(one.fragments) for one in entities), reverse=True)[:20]
-    sure = [one["confidence"] for one in facts.listing(readers, "least_sure", 20)["entities"]]
+    sure = [
+        one["confidence"]
+        for one in listings.listing(readers, order="least_sure", most=20)["entities"]
+    ]
     assert sure == sorted(one.confidence for one in entities)[:20]
     with pytest.raises(UsageError, match="expected the order largest or least_sure"):
-        facts.listing(readers, "by heart")
+        listings.listing(readers, order="by heart")
 
 
 def test_similar_fragments_are_those_of_the_verb(readers: Readers) -> None:
@@ -113,7 +118,7 @@ def test_similar_fragments_are_those_of_the_verb(readers: Readers) -> None:
 
 def test_a_subproblem_has_the_similarity_of_its_groupings(readers: Readers) -> None:
     seen = 0
-    for one in facts.listing(readers, "least_sure", 30)["entities"]:
+    for one in listings.listing(readers, order="least_sure", most=30)["entities"]:
         name = facts.entity(readers, one["id"])["subproblem"]
         told = facts.subproblem(readers, name)
         first = told["fragments"][0]
@@ -129,7 +134,7 @@ def test_a_subproblem_has_the_similarity_of_its_groupings(readers: Readers) -> N
 def test_history_says_what_runs_did(tmp_path: Path) -> None:
     path = _filled(tmp_path / "kb.sqlite")
     readers = Readers(path)
-    largest = facts.listing(readers, "largest", 1)["entities"][0]
+    largest = listings.listing(readers, order="largest", most=1)["entities"][0]
     gone = facts.entity(readers, largest["id"])["fragments"][-1]["fragment"]["id"]
     remove(path, [gone])
     history = facts.entity(readers, largest["id"])["history"]
@@ -161,7 +166,7 @@ def test_a_former_entity_leads_to_those_that_have_its_fragments(readers: Readers
 
 @pytest.mark.slow
 def test_readers_lend_each_thread_its_own_connection(readers: Readers) -> None:
-    ids = [one["id"] for one in facts.listing(readers, "largest", 20)["entities"]]
+    ids = [one["id"] for one in listings.listing(readers, order="largest", most=20)["entities"]]
     expected = [facts.entity(readers, id) for id in ids]
     wrong: list[object] = []
 

@@ -10,8 +10,8 @@ import pytest
 from kbforge.contracts import Fragment
 from kbforge.errors import NotFoundError
 from kbforge_serve import reasons
-from kbforge_serve.facts import listing
 from kbforge_serve.helpers import Helpers
+from kbforge_serve.listing import listing
 from kbforge_serve.neighbourhood import neighbourhood
 from kbforge_serve.readers import Readers
 

@@ -14,12 +14,14 @@ from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around
 from kbforge_serve import facts as module
+from kbforge_serve import listing as list_module
 from kbforge_serve.neighbourhood import MOST_NEIGHBOURS, _drawn, neighbourhood
 from kbforge_serve.readers import Readers
 from tests.people import people
 from tests.serve.said import Said
 
 facts = Said(module)
+listings = Said(list_module)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +33,7 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> Readers:
 
 def test_neighbours_are_those_of_alternatives_first(readers: Readers) -> None:
     doubtful = 0
-    for one in facts.listing(readers, "least_sure", 30)["entities"]:
+    for one in listings.listing(readers, order="least_sure", most=30)["entities"]:
         told = neighbourhood(readers, one["id"])
         json.dumps(told)
         assert told["nodes"][0]["id"] == one["id"]
@@ -51,7 +53,7 @@ def test_neighbours_are_those_of_alternatives_first(readers: Readers) -> None:
 def test_the_probability_of_an_edge_is_that_of_the_groupings(readers: Readers) -> None:
     """Between two fragments that are alone, what the store says of the pair."""
     checked = 0
-    for one in facts.listing(readers, "least_sure", 60)["entities"]:
+    for one in listings.listing(readers, order="least_sure", most=60)["entities"]:
         if one["size"] > 1:
             continue
         told = neighbourhood(readers, one["id"])

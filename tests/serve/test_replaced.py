@@ -22,6 +22,7 @@ from kbforge.jobs.update import add_fragments
 from kbforge.store.database import Database, log_of
 from kbforge.store.store import Store
 from kbforge_serve import facts
+from kbforge_serve import listing as listings
 from kbforge_serve.app import application
 from kbforge_serve.readers import Readers
 from kbforge_serve.service import Service
@@ -197,7 +198,7 @@ def test_a_cache_of_names_that_is_emptied_meanwhile_is_no_error(
 ) -> None:
     """Another thread empties it after one has seen which names are lacking."""
     readers = Readers(str(store))
-    wanted = facts.listing(readers)
+    wanted = listings.listing(readers)
     asked, emptied = facts.rows_of, list[dict[Any, str]]()
 
     def late(rows: Any, table: str, *given: Any) -> Any:
@@ -207,9 +208,9 @@ def test_a_cache_of_names_that_is_emptied_meanwhile_is_no_error(
         return asked(rows, table, *given)
 
     monkeypatch.setattr(facts, "rows_of", late)
-    assert facts.listing(readers) == wanted
+    assert listings.listing(readers) == wanted
     assert len(emptied) == 1
-    assert facts.listing(readers) == wanted
+    assert listings.listing(readers) == wanted
     readers.close()
 
 

@@ -1,0 +1,197 @@
+"""The list of entities: every filter gives what reading all entities gives, a page at a time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from kbforge.contracts import Fragment
+from kbforge.errors import UsageError
+from kbforge.fit.choices import RunOptions
+from kbforge.jobs.decide import decide, decisions_of
+from kbforge.jobs.update import add_fragments
+from kbforge.jobs.views import entities_of
+from kbforge_serve import listing as module
+from kbforge_serve.listing import Condition, Filter, listing
+from kbforge_serve.service import Service
+from kbforge_serve.words import words_of
+from tests.people import people
+
+TOWNS = ("York", "Bad Säckingen", "l'Île", "?")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store in two runs, from two sources, with a decision."""
+    path = tmp_path_factory.mktemp("listed") / "kb.sqlite"
+    rng = random.Random(4)
+
+    def somewhere(x: Fragment) -> Fragment:
+        said = dict(x.properties)
+        if rng.random() < 0.5:
+            said["lives in"] = (rng.choice(TOWNS),)
+        return Fragment(x.id, said, source=rng.choice(["a.csv", "b.csv"]))
+
+    fragments = [somewhere(x) for x in people(40, 3)]
+    options = RunOptions(likelihood="pairs")
+    add_fragments(str(path), fragments[:90], options)
+    add_fragments(str(path), fragments[90:], options)
+    decide(str(path), decisions_of([("different", fragments[0].id, fragments[50].id)]))
+    return path
+
+
+@pytest.fixture
+def service(path: str) -> Iterator[Service]:
+    made = Service(path)
+    yield made
+    made.close()
+
+
+class Oracle:
+    """All entities with their fragments, and which of them a filter selects."""
+
+    def __init__(self, service: Service, path: str) -> None:
+        self.entities = {one.id: one for one in entities_of(path)}
+        with service.readers.store() as store:
+            self.fragments = {x.id: x for x in store.fragments()}
+            decisions = store.decisions()
+            rows = store.database.connection.execute("SELECT entity, run FROM image").fetchall()
+        self.decided = {id for one in decisions for id in (one.first, one.second)}
+        self.changed = rows
+
+    def selects(self, id: str, wanted: Filter) -> bool:
+        one = self.entities[id]
+        own = [self.fragments[fragment] for fragment in one.fragments]
+        confidence = one.confidence or 0.0
+        texts = [" ".join(v for vs in x.properties.values() for v in vs) for x in own]
+        return (
+            wanted.least_size <= len(own) <= (wanted.most_size or len(own))
+            and wanted.least_confidence <= confidence <= wanted.most_confidence
+            and all(one.holds(own) for one in wanted.where)
+            and any({*words_of(wanted.text)} <= {*words_of(text)} for text in texts)
+            and (not wanted.source or any(x.source == wanted.source for x in own))
+            and (not wanted.decided or any(x.id in self.decided for x in own))
+            and (
+                wanted.since is None
+                or any(id == entity and run > wanted.since for entity, run in self.changed)
+            )
+        )
+
+
+def pages_of(service: Service, wanted: Filter, order: Any, most: int) -> tuple[list[Any], Any]:
+    """All pages together, and the first one."""
+    found, after, first = [], None, None
+    while True:
+        page = listing(service.readers, wanted, order, most, after, words=service.search.words)
+        first = first or page
+        found += page.entities
+        if page.after is None:
+            return found, first
+        after = page.after
+
+
+def filters() -> Iterator[Filter]:
+    rng = random.Random(7)
+    values = [f"lives in={town}" for town in TOWNS]
+    conditions = [Condition.read(one) for one in (*values, "lives in", "!lives in", "born", "x=1")]
+    for _ in range(60):
+        yield Filter(
+            text=rng.choice(["", "", "", "york", "19", "bad sackingen"]),
+            where=tuple(rng.sample(conditions, rng.choice([0, 0, 1, 1, 2]))),
+            source=rng.choice(["", "", "a.csv", "nowhere"]),
+            least_size=rng.choice([1, 1, 2, 4]),
+            most_size=rng.choice([None, None, 3]),
+            least_confidence=rng.choice([0.0, 0.0, 0.7]),
+            most_confidence=rng.choice([1.0, 1.0, 0.9]),
+            since=rng.choice([None, None, None, 0, 1, 2]),
+            decided=rng.random() < 0.1,
+        )
+
+
+@pytest.mark.parametrize("few", [4_000, 3, 0])  # which of the two ways is taken
+@pytest.mark.parametrize("order", module.ORDERS)
+def test_a_filter_selects_what_reading_all_selects(
+    service: Service, path: str, order: Any, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_FEW", few)
+    oracle = Oracle(service, path)
+    some = 0
+    for wanted in filters():
+        found, first = pages_of(service, wanted, order, 7)
+        ids = [one.id for one in found]
+        assert {*ids} == {id for id in oracle.entities if oracle.selects(id, wanted)}, wanted
+        assert len({*ids}) == len(ids)
+        keys = [(-one.size,) if order == "largest" else (one.confidence,) for one in found]
+        assert keys == sorted(keys)
+        if first.exact:
+            assert first.count == len(ids), wanted
+        some += bool(ids)
+    assert some > 20
+
+
+def test_a_page_that_has_read_enough_says_so(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_READ", 10)
+    monkeypatch.setattr(module, "_AT_ONCE", 4)
+    wanted = Filter(where=(Condition.read("lives in"),))
+    page = listing(service.readers, wanted, most=50)
+    assert page.after is not None
+    assert not page.exact
+    every, _ = pages_of(service, wanted, "largest", 50)
+    monkeypatch.undo()
+    assert every == listing(service.readers, wanted, most=50).entities
+
+
+def test_all_are_counted_exactly(service: Service, path: str) -> None:
+    page = listing(service.readers, most=5)
+    assert (page.count, page.exact, len(page.entities)) == (len([*entities_of(path)]), True, 5)
+
+
+def test_columns_have_the_best_values(service: Service, path: str) -> None:
+    page = listing(service.readers, columns=["lives in", "nothing"], most=200)
+    best = {
+        one.id: one.properties["lives in"][0].value
+        for one in entities_of(path)
+        if "lives in" in one.properties
+    }
+    assert {one.id: one.values["lives in"] for one in page.entities if one.values} == best
+
+
+@pytest.mark.parametrize("text", ["", "=x", "!", "!a=b", " = "])
+def test_a_condition_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"expected town=York, town or !town"):
+        Condition.read(text)
+
+
+@pytest.mark.parametrize("after", ["", "x", "[]", "[1,2]", '["a",1,2]', "{}", "[1,2,3,4]"])
+def test_an_after_that_is_none_is_refused(service: Service, after: str) -> None:
+    with pytest.raises(UsageError, match="expected what `after` said"):
+        listing(service.readers, after=after)
+    with pytest.raises(UsageError, match="expected the order"):
+        listing(service.readers, order="by heart")  # type: ignore[arg-type]
+
+
+def test_the_page_keeps_its_filter(client: TestClient) -> None:
+    empty = "text=&where=&least_size=&most_size=&least_confidence=&most_confidence=&source=&since="
+    form = "where=born&columns=born&columns=&order=least_sure&least_size=2"
+    assert client.get(f"/entities?{empty}&columns=&order=largest").status_code == 200
+    page = client.get(f"/entities?{form}").text
+    assert 'name="where" value="born"' in page
+    assert 'name="columns" value="born"' in page
+    assert 'name="least_size" value="2"' in page
+    assert '<option value="least_sure" selected>' in page
+    told = client.get("/api/entities?where=born&least_size=2&limit=5&columns=born").json()
+    assert told["count"] >= len(told["entities"]) == 5
+    assert all(one["values"]["born"] for one in told["entities"])
+    after = client.get("/api/entities", params={"limit": 5, "after": told["after"]}).json()
+    assert {one["id"] for one in after["entities"]}.isdisjoint(
+        one["id"] for one in told["entities"]
+    )
+    assert client.get("/entities?where=%3D").status_code == 400
+    assert "No entity meets all of it" in client.get("/entities?where=nothing").text
