@@ -197,12 +197,24 @@ def described(
     the best spelling of each; a name with a single part, such as only a surname, is the last
     choice.
     """
-    whole = tuple(range(len(fragments)))
-    alone = Subproblem(whole, (Particle(0.0, (whole,)),))
+    return all_described([fragments], corpus)[0]
+
+
+def all_described(
+    groups: Sequence[Sequence[Fragment]], corpus: Corpus | None = None
+) -> list[Entity]:
+    """The entity of each group of fragments, as `described`, in one pass."""
+    fragments = [x for group in groups for x in group]
+    alone, end = list[Subproblem](), 0
+    for group in groups:
+        whole = tuple(range(end, end + len(group)))
+        alone.append(Subproblem(whole, (Particle(0.0, (whole,)),)))
+        end += len(group)
     corpus = Corpus(columns_of(statements_of(fragments))) if corpus is None else corpus
-    assembler = Assembler(fragments, [alone], 0, corpus)
-    (entity,) = entities_of(assembler.lines(lambda entities: "-"))
-    return entity
+    assembler = Assembler(fragments, alone, 0, corpus)
+    made = entities_of(assembler.lines(lambda entities: ["-"] * len(entities.firsts)))
+    found = {entity.fragments[0]: entity for entity in made}
+    return [found[group[0].id] for group in groups]
 
 
 def name_of(fragment: Fragment) -> str:

@@ -20,12 +20,12 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import orjson
 from fastapi import Depends, Query
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 from kbforge.contracts import Fragment
 from kbforge.contracts.entity import Natural
 from kbforge.errors import UsageError, quoted
-from kbforge.kb.entities import described
+from kbforge.kb.entities import all_described
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, rows_of
@@ -33,7 +33,7 @@ from kbforge.texts import LARGEST
 from kbforge_serve.answers import Answer, EntityReference
 from kbforge_serve.facts import holding
 from kbforge_serve.readers import Readers
-from kbforge_serve.words import WordIndex, words_of
+from kbforge_serve.words import WordIndex, attribute_word, words_of
 
 Order: TypeAlias = Literal["largest", "least_sure"]
 ORDERS = get_args(Order)
@@ -48,11 +48,10 @@ _MOST_SHOWN = 100  # fragments of an entity whose values are shown
 _LONGEST = 200  # characters of a value
 
 _KEYS = {
-    "largest": ("-size", "subproblem", "first"),
-    "least_sure": ("confidence", "reported", "-size", "subproblem", "first"),
+    "largest": ("size DESC", "subproblem", "first"),
+    "least_sure": ("confidence", "reported", "size DESC", "subproblem", "first"),
 }
-_INDEXED = {"largest": "size DESC, subproblem", "least_sure": "confidence, reported, size DESC"}
-_COLUMNS = "first, subproblem, size, reported, confidence"
+"""The columns by which entities are ordered; the table has an index of all but the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +104,10 @@ def _given(value: object) -> object:
     return None if value == "" else value
 
 
-_Number: TypeAlias = Annotated[int | None, BeforeValidator(_given), Query(ge=0, le=LARGEST)]
-_Share: TypeAlias = Annotated[float | None, BeforeValidator(_given), Query(ge=0, le=1)]
+_Number: TypeAlias = Annotated[
+    Annotated[int, Field(ge=0, le=LARGEST)] | None, BeforeValidator(_given)
+]
+_Share: TypeAlias = Annotated[Annotated[float, Field(ge=0, le=1)] | None, BeforeValidator(_given)]
 
 
 def selected(
@@ -198,16 +199,18 @@ def listing(
         if numbers is not None:
             rows = sorted(_rows_of(store, wanted, numbers), key=lambda row: row.key(order))
             found = [row for row in rows if begin is None or row.key(order) > begin]
-            count, exact, more = len(rows), True, len(found) > most
+            count, exact, more, last = len(rows), True, len(found) > most, None
         else:
-            found, read, more = _scanned(store, wanted, order, begin, most + 1)
-            more = more or len(found) > most
+            found, read, last = _scanned(store, wanted, order, begin, most + 1)
+            more = last is not None or len(found) > most
             whole = begin is None and not more
             exact = whole or _is_plain(wanted)
             share = 1.0 if _is_plain(wanted) else len(found) / max(read, 1)
             count = len(found) if whole else round(_count(store, wanted) * share)
         shown = found[:most]
-        end = orjson.dumps(shown[-1].key(order)).decode() if more and shown else None
+        if len(found) > most or last is None:
+            last = shown[-1].key(order) if more else None
+        end = None if last is None else orjson.dumps(last).decode()
         return Listing(order, _listed(readers, store, shown, columns), count, exact, end)
 
 
@@ -258,9 +261,12 @@ def _count(store: Store, wanted: Filter) -> int:
 def _led(store: Store, words: WordIndex | None, wanted: Filter) -> list[int] | None:
     """The fragments that the most selective condition leads to; None if none leads to few."""
     rows, led = store.database.connection, list[list[int]]()
-    texts = [wanted.text, *(one.value for one in wanted.where if one.value)]
-    for text in filter(None, map(words_of, texts)):
-        if words is not None and (found := words.having(store, text, _FEW + 1)) is not None:
+    texts = [words_of(wanted.text)]
+    for one in wanted.where:
+        if not one.lacks:
+            texts.append([attribute_word(one.attribute), *words_of(one.value or "")])
+    for some in filter(None, texts):
+        if words is not None and (found := words.having(store, some, _FEW + 1)) is not None:
             led.append(found)
     if wanted.source:
         asked = "SELECT number FROM fragment WHERE source = ? LIMIT ?"
@@ -309,39 +315,45 @@ def _in_range(wanted: Filter, row: _Row) -> bool:
 
 def _scanned(
     store: Store, wanted: Filter, order: Order, begin: list[float] | None, most: int
-) -> tuple[list[_Row], int, bool]:
-    """Selected entities in order; the number that was read, and whether it ended too early."""
+) -> tuple[list[_Row], int, list[float] | None]:
+    """Selected entities in order, how many were read, and the last one's key if it read enough."""
     found, read, fragments = list[_Row](), 0, 0
     while len(found) < most:
-        part = _next(store, wanted, order, begin, _AT_ONCE if not _is_plain(wanted) else most)
+        part = _next(store, wanted, order, begin, most if _is_plain(wanted) else _AT_ONCE)
         if not part:
-            return found, read, False
+            break
         members = {} if _is_plain(wanted) else _members(store, part)
-        chosen = part if _is_plain(wanted) else list(_checked(store, wanted, part, members))
-        found += chosen
+        found += part if _is_plain(wanted) else _checked(store, wanted, part, members)
         read += len(part)
         fragments += sum(map(len, members.values()))
         begin = part[-1].key(order)
-        if fragments > _MOST_READ and found:
-            return found, read, True
-    return found, read, False
+        if fragments > _MOST_READ:
+            return found, read, begin
+    return found, read, None
 
 
 def _next(
     store: Store, wanted: Filter, order: Order, begin: list[float] | None, most: int
 ) -> list[_Row]:
-    """The next entities of the table `confidence`."""
-    said, values = _range(wanted)
-    keys = ", ".join(_KEYS[order])
-    if begin is not None:
-        # the first part makes SQLite begin in its index
-        bound = "size <= ?" if order == "largest" else "confidence >= ?"
-        at = -begin[0] if order == "largest" else begin[0]
-        said = f"{said} AND {bound} AND ({keys}) > ({', '.join('?' * len(begin))})"
-        values = [*values, at, *begin]
-    by = f"ORDER BY {_INDEXED[order]}, first LIMIT ?"
-    asked = f"SELECT {_COLUMNS} FROM confidence WHERE {said} {by}"
-    return [_Row(*row) for row in ask(store.database.connection, asked, [*values, most])]
+    """The next entities of the table `confidence`.
+
+    Those after a key are those with the same beginning and a later column, for each column from the
+    last to the first: SQLite finds each part in its index, however many share a size.
+    """
+    rows, (said, values), keys = store.database.connection, _range(wanted), _KEYS[order]
+    found = list[_Row]()
+    for n in range(len(keys), 0, -1) if begin is not None else [0]:
+        columns = [key.removesuffix(" DESC") for key in keys[:n]]
+        later = [f"{column} = ?" for column in columns[:-1]]
+        later += [f"{columns[-1]} {'<' if columns[-1] == 'size' else '>'} ?"] if n else []
+        where = " AND ".join([*later, said])
+        asked = f"SELECT {', '.join(_Row._fields)} FROM confidence WHERE {where} ORDER BY "
+        bounds = [abs(part) for part in (begin or ())[:n]]
+        given = [*bounds, *values, most - len(found)]
+        found += [_Row(*row) for row in ask(rows, f"{asked}{', '.join(keys)} LIMIT ?", given)]
+        if len(found) == most:
+            break
+    return found
 
 
 def _members(store: Store, rows: Sequence[_Row]) -> dict[int, list[int]]:
@@ -408,16 +420,26 @@ def _listed(
 ) -> list[ListedEntity]:
     """The entities of a page."""
     found = holding(readers, store, [row.first for row in rows])
-    members = _members(store, rows) if columns else {}
-    shown = {first: own[:_MOST_SHOWN] for first, own in members.items()}
+    values = _values(store, rows, columns) if columns else {}
+    return [
+        ListedEntity(one.id, one.name, one.size, one.confidence, values.get(row.first, {}))
+        for row in rows
+        if (one := found.get(row.first)) is not None
+    ]
+
+
+def _values(
+    store: Store, rows: Sequence[_Row], columns: Sequence[str]
+) -> dict[int, dict[str, str]]:
+    """By first fragment, the best values of some attributes of entities."""
+    shown = {first: own[:_MOST_SHOWN] for first, own in _members(store, rows).items()}
     fragments = store.pages.fragments([n for own in shown.values() for n in own])
-    out = []
-    for row in rows:
-        if row.first in found:
-            one, values = found[row.first], dict[str, str]()
-            if columns:
-                own = [fragments[n] for n in shown[row.first]]
-                stated = described(own, store.corpus).properties
-                values = {a: stated[a][0].value[:_LONGEST] for a in columns if a in stated}
-            out.append(ListedEntity(one.id, one.name, one.size, one.confidence, values))
-    return out
+    made = all_described([[fragments[n] for n in own] for own in shown.values()], store.corpus)
+    return {
+        first: {
+            name: one.properties[name][0].value[:_LONGEST]
+            for name in columns
+            if name in one.properties
+        }
+        for first, one in zip(shown, made, strict=True)
+    }

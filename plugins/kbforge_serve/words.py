@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import itertools
 import os
 import re
 import sqlite3
@@ -39,6 +41,7 @@ OnIndexed: TypeAlias = Callable[[int], None]
 
 _LONGEST_WORD = 40
 _MOST_CHARACTERS = 4_000  # of a fragment's names, and of its other values, that are indexed
+_MOST_ATTRIBUTES = 100  # of a fragment that are indexed
 _AT_ONCE = 2_000  # fragments indexed in one transaction
 _MANY = 10_000  # new fragments after which the index is merged into one piece
 _NOW = 500  # fragments that a search indexes before it answers; more are left to a thread
@@ -51,7 +54,7 @@ _HIGHEST = "\U0010ffff"
 _ID_OF = "SELECT id FROM fragment WHERE number = ?"
 
 _APPLICATION = 0x4B424653  # "KBFS"
-_VERSION = 1
+_VERSION = 2
 _TABLES = (
     "CREATE TABLE state (next INTEGER, began REAL, erased INTEGER, last TEXT)",
     "CREATE TABLE terms (word TEXT PRIMARY KEY) WITHOUT ROWID",
@@ -329,7 +332,13 @@ def _texts(properties: Mapping[str, Sequence[str]], named: Collection[str]) -> t
     names, others = list[str](), list[str]()
     for attribute, values in properties.items():
         (names if attribute in named else others).extend(values)
-    return _words(names), _words(others)
+    stated = map(attribute_word, itertools.islice(properties, _MOST_ATTRIBUTES))
+    return _words(names), " ".join([*stated, _words(others)])
+
+
+def attribute_word(attribute: str) -> str:
+    """The word of all fragments that state an attribute, which no text is likely to have."""
+    return f"attribute{hashlib.blake2b(attribute.encode(), digest_size=8).hexdigest()}"
 
 
 def _words(values: Sequence[str]) -> str:
