@@ -113,7 +113,7 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
 def router(service: Service) -> APIRouter:
     """The routes of the API."""
     routes = APIRouter(prefix="/api")
-    reads = (_entities, _fragments, _export, _reasons)
+    reads = (_lists, _entities, _fragments, _export, _reasons)
     for add in (*reads, _adding, _decisions, _review, _history, _following):
         add(routes, service)
     return routes
@@ -122,7 +122,7 @@ def router(service: Service) -> APIRouter:
 # --- what reads -----------------------------------------------------------------------------------
 
 
-def _entities(routes: APIRouter, service: Service) -> None:
+def _lists(routes: APIRouter, service: Service) -> None:
     readers = service.readers
 
     @routes.get("/status", summary="The store at a glance", **_says(facts.ServedStatus))
@@ -151,6 +151,10 @@ def _entities(routes: APIRouter, service: Service) -> None:
         `count` is exact or, if `exact` is false, an estimate; `after` requests the next page.
         """
         return json_of(listing(readers, wanted, order, limit, after, columns, service.search.words))
+
+
+def _entities(routes: APIRouter, service: Service) -> None:
+    readers = service.readers
 
     @routes.get(
         "/entities/{id}",

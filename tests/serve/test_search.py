@@ -198,7 +198,7 @@ def test_a_server_that_goes_on_forgets_what_is_erased(search, store):
     erase(str(store), ["secret"])
     assert _names(search, "Xanthippe") == []
     for asked in ("words WHERE words MATCH 'xanthippe'", "terms WHERE word = 'xanthippe'"):
-        with search._words._lent() as index:
+        with search.words._lent() as index:
             assert index.execute(f"SELECT count(*) FROM {asked}").fetchone() == (0,)
     assert len(_names(search, "a")) > 3
 
@@ -257,7 +257,7 @@ def test_an_index_that_is_no_good_is_made_again(store, people_of_store, harm):
 def test_an_index_damaged_while_it_is_used_is_left_for_another(search, store, people_of_store):
     name = people_of_store[0].names[0]
     whole = _names(search, name)
-    with search._words._lent() as index:
+    with search.words._lent() as index:
         index.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         index.execute("PRAGMA cache_size = 0")
     index = Path(f"{store}-search")
@@ -265,22 +265,22 @@ def test_an_index_damaged_while_it_is_used_is_left_for_another(search, store, pe
         file.write(b"\xff" * index.stat().st_size)
     for _ in range(3):
         _names(search, name)
-        if search._words._behind is not None:
-            search._words._behind.join()
+        if search.words._behind is not None:
+            search.words._behind.join()
     assert _names(search, name) == whole
 
 
 @pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_index_that_is_removed_while_a_thread_fills_it_is_made_elsewhere(search, store):
     whole = _names(search, "a")
-    while search._words._idle:  # others have them
-        search._words._idle.pop()[1].close()
+    while search.words._idle:  # others have them
+        search.words._idle.pop()[1].close()
     remove_index(str(store))  # as an erasure does
-    search._words._index_behind()
-    search._words._behind.join()
+    search.words._index_behind()
+    search.words._behind.join()
     for _ in range(3):
         _names(search, "a")
-        search._words._behind.join()
+        search.words._behind.join()
     assert _names(search, "a") == whole
     assert not Path(f"{store}-search").exists()
 
@@ -301,7 +301,7 @@ def test_where_no_file_can_be_written_the_index_is_temporary(search, store, peop
     Path(f"{store}-search").mkdir()
     name = people_of_store[0].names[0]
     assert name in [one["matched"]["value"] for one in search.find(name)["results"]]
-    folder = Path(search._words._path).parent
+    folder = Path(search.words._path).parent
     assert folder != store.parent
     search.close()
     assert not folder.exists()
