@@ -154,12 +154,12 @@ def whole_entities(store: Store, decision: Decision) -> list[Decision]:
     If other decisions forbid that, the two alone are the same.
     """
     numbers = store.pages.numbers([decision.first, decision.second] if decision.same else [])
-    tied = list[Decision]()
-    for id, number in numbers.items():
-        _, members = store.entity_of(number)
-        others = store.pages.fragments([other for other in members if other != number])
-        tied += (Decision(True, id, other.id) for other in others.values())
-    return tied
+    return [
+        Decision(True, id, other.id)
+        for id, number in numbers.items()
+        for other in store.pages.fragments(store.entity_of(number)[1]).values()
+        if other.id != id
+    ]
 
 
 def _said(decision: Decision) -> tuple[bool, frozenset[str]]:

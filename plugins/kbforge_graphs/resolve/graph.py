@@ -6,6 +6,7 @@ merge can be undone: decisions part a key from its entity, and the input is writ
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from itertools import combinations
 from typing import Any
@@ -117,14 +118,11 @@ def _undone(graph: Graph, plan: Plan, name: str) -> set[str]:
 
 def _wanted(plan: Plan, undone: Collection[str]) -> dict[str, list[str]]:
     """The group that each mention should be in."""
-    wanted: dict[str, list[str]] = {}
-    for node in plan.nodes:
-        rest = [id for key, ids in node.mentions.items() if key not in undone for id in ids]
-        wanted |= dict.fromkeys(rest, rest)
-    for key in undone:
-        own = [id for node in plan.of_key[key] for id in node.mentions[key]]
-        wanted |= dict.fromkeys(own, own)
-    return wanted
+    groups = defaultdict[str | int, list[str]](list)
+    for at, node in enumerate(plan.nodes):
+        for key, ids in node.mentions.items():
+            groups[key if key in undone else at] += ids
+    return {id: group for group in groups.values() for id in group}
 
 
 def _contradicting(store: str, wanted: Mapping[str, list[str]]) -> list[int]:

@@ -146,6 +146,7 @@ class GraphRag(Shape):
     """
 
     name = "graphrag"
+    tables = (ENTITIES, RELATIONSHIPS)
     node = Layout(
         key="title",
         id="id",
@@ -155,8 +156,6 @@ class GraphRag(Shape):
         counts={"frequency": "text_unit_ids"},
     )
     edge = node._replace(key="", ends=("source", "target"), weight="weight", counts={})
-
-    tables = (ENTITIES, RELATIONSHIPS)
 
     def write(self, out: Path, rewriter: Rewriter) -> None:
         key_of = {row.get("id"): row["title"] for row in self.nodes}
@@ -357,6 +356,7 @@ class _Named(Shape):
 class CogneeFolder(_Named):
     """A folder of Cognee's exchange format (COGX)."""
 
+    tables = (COGX_ENTITIES, COGX_FACTS)
     node = Layout(key="external_id", texts={"description": "\n", "aliases": ""})
     edge = Layout(
         ends=("subject_ref", "object_ref"),
@@ -365,8 +365,6 @@ class CogneeFolder(_Named):
         kind=("predicate", *_TIMES),
         is_directed=True,
     )
-
-    tables = (COGX_ENTITIES, COGX_FACTS)
 
     def write(self, out: Path, rewriter: Rewriter) -> None:
         super().write(out, rewriter)
