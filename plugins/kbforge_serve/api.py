@@ -18,7 +18,7 @@ from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from kbforge.contracts import DecisionRecord, Fragment, Run
+from kbforge.contracts import Fragment, Run
 from kbforge.contracts.entity import Natural
 from kbforge.contracts.fragment import MAX_ID_CHARACTERS, Shared
 from kbforge.errors import UsageError
@@ -27,11 +27,12 @@ from kbforge.files.io import lines_of
 from kbforge.jobs.explain import Comparison
 from kbforge.jobs.link import renamed
 from kbforge.jobs.match import Match
-from kbforge.store.audit import AuditLine, signed
+from kbforge.store.audit import MOST_NAME, AuditLine, signed
 from kbforge.store.changes import Changes
 from kbforge.store.store import LARGEST
 from kbforge_serve import export, facts, feed, reasons, schemas
 from kbforge_serve.answers import Answer, EntityReference, schema_of
+from kbforge_serve.decisions import Decisions, decisions_of
 from kbforge_serve.frame import json_of
 from kbforge_serve.listing import After, Columns, Listing, Order, Wanted, listing
 from kbforge_serve.paths import Paths, paths_of
@@ -58,6 +59,7 @@ Number: TypeAlias = Annotated[int, Path(ge=0, le=LARGEST)]
 Before: TypeAlias = Annotated[
     int | None, Query(ge=0, le=LARGEST, description="List those with smaller numbers.")
 ]
+By: TypeAlias = Annotated[str, Query(max_length=MOST_NAME, description="Only by this name.")]
 RunNumber: TypeAlias = Annotated[int, Query(ge=0, le=LARGEST, description="Number of a run.")]
 
 
@@ -348,11 +350,11 @@ def _decisions(routes: APIRouter, service: Service) -> None:
         return json_of(await asyncio.wrap_future(writer.undo(number)))
 
     @routes.get("/decisions", summary="List decisions", **_says(Decisions))
-    def decisions(before: Before = None, limit: Limit = _MOST_LISTED) -> Response:
-        """List the decisions, the latest first, including withdrawn ones."""
-        with service.readers.store() as store:
-            found = store.last_decisions(limit, before)
-        return json_of(Decisions(found, _next(found, limit)))
+    def decisions(
+        before: Before = None, limit: Limit = _MOST_LISTED, by: By = "", in_force: bool = False
+    ) -> Response:
+        """List the decisions with who made each, the latest first, including withdrawn ones."""
+        return json_of(decisions_of(service.readers, before, limit, by, in_force))
 
 
 def _review(routes: APIRouter, service: Service) -> None:
@@ -461,13 +463,6 @@ class Audit(Answer, frozen=True):
     next: Natural | None
 
 
-class Decisions(Answer, frozen=True):
-    """Some decisions, the latest first; `next` requests the earlier ones."""
-
-    decisions: list[DecisionRecord]
-    next: Natural | None
-
-
 class _Events(StreamingResponse):
     """Server-sent events, which occupy a place until the client disconnects."""
 
@@ -480,6 +475,6 @@ class _Events(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-def _next(found: Sequence[Run | DecisionRecord | AuditLine], limit: int) -> int | None:
+def _next(found: Sequence[Run | AuditLine], limit: int) -> int | None:
     """The number before which to continue, if there may be more."""
     return found[-1].number if len(found) == limit and found[-1].number > 1 else None

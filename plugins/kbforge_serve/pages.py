@@ -15,9 +15,11 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from kbforge.errors import ContradictionError, LikelihoodError, quoted
 from kbforge.jobs.explain import Comparison
+from kbforge.store.audit import MOST_NOTE, signed
 from kbforge.texts import LARGEST
 from kbforge_serve import facts, frame, reasons
 from kbforge_serve.answers import EntityReference, Facts, plain
+from kbforge_serve.decisions import decisions_of
 from kbforge_serve.failures import sentence_of, status_of
 from kbforge_serve.listing import ORDERS, After, Columns, Order, Wanted, listing
 from kbforge_serve.neighbourhood import neighbourhood
@@ -44,6 +46,7 @@ _SAME = {"same": True, "different": False, "skip": None}
 Name: TypeAlias = Annotated[str, Query(min_length=1, max_length=_LONGEST_ID)]
 Text: TypeAlias = Annotated[str, Query(max_length=400)]
 Time: TypeAlias = Annotated[str, Query(max_length=40)]
+Note: TypeAlias = Annotated[str, Form(max_length=MOST_NOTE)]
 Cursor: TypeAlias = Annotated[str | None, Query(max_length=40)]
 
 
@@ -82,6 +85,8 @@ class Pages:
         self.add("/neighbourhood/{id}", "neighbourhood.html", self._neighbours, _neighbours_view)
         self.add("/review", "review.html", service.questions.next, _review_view)
         self.router.add_api_route("/review", self._answer, methods=["POST"])
+        self.add("/decisions", "decisions.html", self._decisions)
+        self.router.add_api_route("/decisions", self._undo, methods=["POST"])
 
     def add(self, path: str, template: str, asked: Callable[..., Any], view: View = dict) -> None:
         """Add a page, and its JSON; the parameters of `asked` are those of the address."""
@@ -197,6 +202,23 @@ class Pages:
 
     def _neighbours(self, id: str) -> Facts:
         return neighbourhood(self._service.readers, id)
+
+    def _decisions(
+        self,
+        by: Text = "",
+        in_force: bool = False,
+        before: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
+    ) -> Facts:
+        found = decisions_of(self._service.readers, before, _MOST_ROWS, by, in_force)
+        return {**plain(found), "by": by, "in_force": in_force}
+
+    def _undo(
+        self, request: Request, number: Annotated[int, Form(ge=0, le=LARGEST)], note: Note = ""
+    ) -> Response:
+        """Withdraw a decision, and show the page again."""
+        with signed(None, note):
+            self._service.writer.undo(number).result()
+        return RedirectResponse(request.url, 303)
 
     def _answer(
         self,

@@ -66,6 +66,7 @@ _RIGHTS = {
     "/api/decisions": Right.ANSWER,
     "/api/review": Right.ANSWER,
     "/review": Right.ANSWER,
+    "/decisions": Right.ANSWER,
     "/api/fragments": Right.WRITE,
 }
 """The right that a request with a body needs, by the start of its path; others need all rights."""

@@ -27,6 +27,7 @@ from kbforge_serve import api, export, facts, feed, reasons, schemas
 from kbforge_serve.answers import EntityReference, as_json
 from kbforge_serve.api import fragments_of
 from kbforge_serve.app import application
+from kbforge_serve.decisions import Decisions
 from kbforge_serve.listing import Listing
 from kbforge_serve.questions import Answered, NextQuestion, TakenBack
 from kbforge_serve.search import SearchResults
@@ -298,7 +299,7 @@ def test_a_decision_holds_until_it_is_taken_back(client: TestClient) -> None:
     assert contradicts.status_code == 409
     assert "decision 1" in contradicts.json()["error"]
 
-    listed = said(client, "/api/decisions", api.Decisions)["decisions"]
+    listed = said(client, "/api/decisions", Decisions)["decisions"]
     assert [one["number"] for one in listed] == [1]
     undone = posted(client, "/api/decisions/1/undo", Undone)
     assert (undone["exact"], undone["already"]) == (True, False)

@@ -131,6 +131,7 @@ def places(page: Page, address: str) -> dict[str, str]:
         "review": "/review",
         "runs": "/runs?from=1&to=2",
         "quality": "/quality",
+        "decisions": "/decisions",
         "entities": "/entities?where=name&columns=name&order=least_sure",
     }
 

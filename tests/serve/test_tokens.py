@@ -26,6 +26,7 @@ WRITES = {
     ("POST", "/reconcile/"): Right.READ,
     ("POST", "/api/match"): Right.READ,
     ("POST", "/review"): Right.ANSWER,
+    ("POST", "/decisions"): Right.ANSWER,
     ("POST", "/api/review"): Right.ANSWER,
     ("POST", "/api/review/undo"): Right.ANSWER,
     ("POST", "/api/decisions"): Right.ANSWER,
