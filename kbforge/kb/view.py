@@ -203,7 +203,8 @@ class Policy:
     attributes that mean the same as others.
 
     `date` is the place of a fragment's date ("metadata" or "properties", and the name): ISO 8601, a
-    year, or a year and a month. None uses the order of arrival.
+    year, or a year and a month. None uses the order of arrival. With a period `at` only what held
+    then is selected, and what was stated later does not count.
     """
 
     default: str = FUSED
@@ -211,6 +212,7 @@ class Policy:
     sources: tuple[str, ...] = ()
     date: tuple[str, str] | None = None
     relations: Mapping[str, str] = field(default_factory=dict)
+    at: Period | None = None
 
     @property
     def rules(self) -> set[str]:
@@ -272,32 +274,32 @@ def _date(top: Record) -> tuple[str, str]:
 class GoldenView(CountingView):
     """A view of the entities with only the values that a policy selects.
 
-    With a period (`at`), from those that held then (`kbforge.kb.times`).
+    If it has a period, from those that held then (`kbforge.kb.times`).
     """
 
-    def __init__(self, view: View, policy: Policy, at: Period | None = None) -> None:
+    def __init__(self, view: View, policy: Policy) -> None:
         if policy.needs_fragments and not view.knows_fragments:
             raise UsageError(
                 "the policy uses sources or metadata, which entities do not have; give the file "
                 f"that was clustered as {option('fragments', 'FILE')}"
             )
         super().__init__(view)
-        self._policy, self._at = policy, at
+        self._policy = policy
         self._whole: Entity | None = None
         self.unused = set(policy.attributes)
         """Attributes with a rule that no entity read so far has."""
-        self.notes: tuple[str, ...] = () if at is None else (_UNDATED,)
+        self.notes: tuple[str, ...] = () if policy.at is None else (_UNDATED,)
         """A sentence for the user if no entity read so far has a time."""
 
     def entities(self) -> Iterator[Entity]:
         for entity in super().entities():
             self._whole = entity
-            if self._at is not None:
+            if self._policy.at is not None:
                 self.notes = () if _is_dated(entity) else self.notes
-                entity = held_at(entity, self._at)
+                entity = held_at(entity, self._policy.at)
             joined = _with_joined(entity, self._policy.relations)
             self.unused -= joined.properties.keys()
-            yield golden(joined, self._policy, self.fragments, self._at)
+            yield golden(joined, self._policy, self.fragments)
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         return View.lines(self)  # of the golden records, not of what they are made from
@@ -315,7 +317,8 @@ def selected(view: View, policy: str | None, at: str | None) -> GoldenView:
     period = None if at is None else read_time(at)
     if at is not None and period is None:
         raise UsageError(f'{option("at")}: expected {EXPECTED}, got "{quoted(at)}"')
-    return GoldenView(view, Policy(ALL) if policy is None else read_policy(policy), period)
+    chosen = Policy(ALL) if policy is None else read_policy(policy)
+    return GoldenView(view, replace(chosen, at=period))
 
 
 def held_at(entity: Entity, at: Period) -> Entity:
@@ -356,15 +359,9 @@ def _one_value(one: Value, other: Value) -> Value:
 
 
 def golden(
-    entity: Entity,
-    policy: Policy,
-    fragments: Callable[[Entity], Sequence[Fragment]],
-    at: Period | None = None,
+    entity: Entity, policy: Policy, fragments: Callable[[Entity], Sequence[Fragment]]
 ) -> Entity:
-    """The entity with the values that a policy selects; fetches fragments if it needs them.
-
-    The latest value is the one that was the latest at the end of a period.
-    """
+    """The entity with the values that a policy selects; fetches fragments if it needs them."""
     ranks: dict[str, Rank] = {}
     chosen: dict[str, tuple[Value, ...]] = {}
     for attribute, values in entity.properties.items():
@@ -377,7 +374,7 @@ def golden(
             chosen[attribute] = (most_probable(values),)
         else:
             if rule not in ranks:
-                ranks[rule] = _rank(rule, policy, entity, fragments, at)
+                ranks[rule] = _rank(rule, policy, entity, fragments)
             chosen[attribute] = (min(values, key=ranks[rule]),)
     return replace(entity, properties=chosen)
 
@@ -392,11 +389,7 @@ def most_probable(values: Sequence[Value]) -> Value:
 
 
 def _rank(
-    rule: str,
-    policy: Policy,
-    entity: Entity,
-    fragments: Callable[[Entity], Sequence[Fragment]],
-    at: Period | None,
+    rule: str, policy: Policy, entity: Entity, fragments: Callable[[Entity], Sequence[Fragment]]
 ) -> Rank:
     if rule == LONGEST:
         return lambda value: -len(value.value)
@@ -405,9 +398,9 @@ def _rank(
         return lambda value: min(place[f] for f in value.fragments)
     when = {}
     if policy.date is not None:
-        when = {f.id: _dated(f, *policy.date, at) for f in fragments(entity)}
+        when = {f.id: _dated(f, *policy.date, policy.at) for f in fragments(entity)}
     if _is_dated(entity) and max(when.values(), default=_NEVER) == _NEVER:
-        return lambda value: -last_stated(value, at)
+        return lambda value: -last_stated(value, policy.at)
     when = when or {fragment: float(at) for at, fragment in enumerate(entity.fragments)}
     return lambda value: -max(when[f] for f in value.fragments)
 

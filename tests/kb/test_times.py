@@ -200,7 +200,7 @@ def test_more_statements_remove_no_value(some, more):
 def test_now_the_latest_holds(statements):
     entity = entity_of(fragments_of(statements))
     (latest,) = GoldenView(
-        EntitiesView(lambda: iter([entity])), Policy("latest"), read_time("2030")
+        EntitiesView(lambda: iter([entity])), Policy("latest", at=read_time("2030"))
     ).entities()
     (whole,) = GoldenView(EntitiesView(lambda: iter([entity])), Policy("latest")).entities()
     assert latest.properties == whole.properties
@@ -476,10 +476,9 @@ def test_a_policy_s_dates_after_the_time_do_not_count():
     ]
     values = (Value("a", ("f0", "f1")), Value("b", ("f2",)))
     entity = Entity("e", "n", {"x": values}, ("f0", "f1", "f2"), 1.0, 0)
-    policy = Policy("latest", date=("metadata", "d"))
     for at, value in ((None, "a"), ("2018", "b")):
-        period = at and read_time(at)
-        view = GoldenView(EntitiesView(lambda: iter([entity]), fragments), policy, period)
+        policy = Policy("latest", date=("metadata", "d"), at=at and read_time(at))
+        view = GoldenView(EntitiesView(lambda: iter([entity]), fragments), policy)
         (found,) = view.entities()
         assert [one.value for one in found.properties["x"]] == [value]
 
