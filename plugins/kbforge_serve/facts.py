@@ -394,7 +394,7 @@ def _contradictions(
 ) -> dict[str, list[Claim]]:
     """The values in question by attribute, the most probable first, and who states each.
 
-    Attributes with several values are left out; values with times are not in question.
+    Attributes with several values are left out.
     """
     source = {one.id: one.source or "" for one in fragments}
     found: dict[str, list[Claim]] = {}
