@@ -60,7 +60,8 @@ def test_a_value_that_may_name_two_entities_names_both(client: TestClient) -> No
     page = client.get(f"/entity/{home(client, 'ada')}", headers=PAGE).text
     first, second = (f"{meant['probability'] * 100:.0f} %" for meant in value["meanings"])
     links = [f'<a href="/entity/{id}"><bdi>Acme</bdi></a>' for id in (one, other)]
-    assert f"{links[0]} <small>{first}</small> <small>or perhaps {links[1]} {second}" in page
+    sure = f'<small class="sure">{first}</small>'
+    assert f"{links[0]} {sure} <small>or perhaps {links[1]} {second}" in page
 
 
 def test_an_entity_says_who_states_it(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
