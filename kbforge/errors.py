@@ -23,6 +23,8 @@ EXIT_INTERRUPTED = 130
 
 _OBEYED = re.compile(r"\r(?!\n)|[^\t\r\n -~]")
 _SHOWN = 80  # characters of an offending value that an error quotes
+# up to the last @, because a password may be written without %-codes
+_PASSWORD = re.compile(r"(?<=://)([^\s/?#@:]*):\S*@|((?:^|[?&\s])(?:ssl)?password=)[^\s&]*", re.I)
 
 
 Spelling: TypeAlias = Callable[[str, object], str]
@@ -183,9 +185,17 @@ def _json_escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
+def without_password(text: str) -> str:
+    """A text in which the addresses of databases have no passwords."""
+    if "://" not in text:
+        return text
+    return _PASSWORD.sub(lambda found: f"{found[2]}***" if found[2] else f"{found[1]}@", text)
+
+
 def quoted(value: object, limit: int = _SHOWN) -> str:
-    """`value` on one line, escaped for a terminal and cut to `limit` characters."""
-    text = value if isinstance(value, str) else repr(value)
+    """`value` on one line, escaped for a terminal and cut to `limit` characters; without the
+    passwords of databases."""
+    text = without_password(value if isinstance(value, str) else repr(value))
     text = escaped(text[: limit + 1])
     return text if len(text) <= limit else text[:limit] + "…"
 

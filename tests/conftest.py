@@ -28,6 +28,7 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_I
 # before they are imported: their assertions then say what was compared
 pytest.register_assert_rewrite("tests.program", "tests.sources.harness")
 
+from tests.databases import server, statement  # noqa: E402
 from tests.program import program  # noqa: E402
 
 __all__ = ["data_dir", "program"]
@@ -54,3 +55,22 @@ def data_dir():
     folder = Path(name)
     assert (folder / "SOURCES.md").is_file(), f"KBFORGE_DATA={name} is not a data folder"
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgresql():
+    """The address of a PostgreSQL server for all tests; each makes its own tables."""
+    with server() as address:
+        yield address
+
+
+@pytest.fixture(params=["postgresql", "duckdb", "sqlite"])
+def database(request, tmp_path):
+    """The address of an empty database."""
+    if request.param != "postgresql":
+        pytest.importorskip("duckdb" if request.param == "duckdb" else "pyarrow")
+        return f"{request.param}:///{tmp_path / 'crm.db'}"
+    pytest.importorskip("adbc_driver_postgresql")
+    address = request.getfixturevalue("postgresql")
+    statement(address, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    return address

@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from time import perf_counter
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kbforge.fit.authority import Authority
     from kbforge.fit.choices import RunOptions
     from kbforge.jobs.cluster import KnowledgeBase, Times
+    from kbforge.jobs.sync import Feed
     from kbforge.jobs.update import UpdateResult
 
 app = typer.Typer(add_completion=False)
@@ -34,12 +35,12 @@ _Engine: TypeAlias = Literal["threads", "spark"]
 _OnDuplicate: TypeAlias = Literal["error", "replace"]
 
 
-def _on_duplicate(on_duplicate: _OnDuplicate = "error") -> _OnDuplicate:
-    """The `--set store.OPTION=VALUE` options for adding fragments to a store.
+@dataclass(frozen=True)
+class _StoreOptions:
+    """The `--set store.OPTION=VALUE` options for adding fragments to a store."""
 
-    There is one: what becomes of a fragment whose content has changed.
-    """
-    return on_duplicate
+    on_duplicate: _OnDuplicate | None = None  # what becomes of a fragment with other content
+    remove_missing: bool = False  # remove what the file has no longer, of the same source
 
 
 _SHOWN_EACH = 500  # entities
@@ -58,7 +59,8 @@ def cluster(
         option(
             "--into",
             "Create this store or add to it, instead of -o. --set store.on-duplicate=replace "
-            "replaces stored fragments whose content has changed.",
+            "replaces stored fragments whose content has changed; store.remove-missing=true "
+            "removes those that their table has no longer.",
             metavar="STORE",
         ),
     ] = None,
@@ -105,6 +107,9 @@ def cluster(
 
         kbforge cluster new.jsonl --into kb.sqlite
 
+        kbforge cluster postgresql://host/crm --query 'SELECT id, name, changed FROM people' --set
+        source.watermark=changed --into kb.sqlite
+
         kbforge cluster mentions.jsonl --against authority.jsonl
 
         kbforge cluster fragments.jsonl --likelihood model/ --json
@@ -128,7 +133,7 @@ def cluster(
     if as_json and output == "-":
         raise UsageError("--json and -o - both write to standard output; choose one")
     choices = _on_engine(context, options.choices_of(context), engine)
-    of_store = bind_options(_on_duplicate, "store", options.set_of(context, "store"))
+    of_store = bind_options(_StoreOptions, "store", options.set_of(context, "store"))
     require_against(against, fragments)
     inputs = [fragments, answers, against, *options.files_of(settings, likelihood)]
     if into is not None:
@@ -137,10 +142,10 @@ def cluster(
                 "--into and -o cannot be combined: kbforge export STORE -o FILE writes what a "
                 "store has"
             )
-        _take_in(context, into, choices, inputs, _on_duplicate(**of_store))
+        _take_in(context, into, choices, inputs, _StoreOptions(**of_store))
         return
     if of_store:
-        raise UsageError("--set store.on-duplicate requires --into")
+        raise UsageError(f"--set store.{next(iter(of_store)).replace('_', '-')} requires --into")
     from kbforge.jobs.cluster import partial_name  # what fits models takes .1 s to import
     from kbforge.kb.view import require_json_lines
 
@@ -345,33 +350,40 @@ def _take_in(
     into: str,
     choices: RunOptions,
     inputs: Sequence[str | None],
-    on_duplicate: _OnDuplicate,
+    of_store: _StoreOptions,
 ) -> None:
     """Add the verb's file to a store and print a summary."""
-    from kbforge.files.io import require_apart
+    from kbforge.files.io import called, require_apart
     from kbforge.jobs.link import renamed
+    from kbforge.jobs.sync import remove_missing
     from kbforge.jobs.update import add_fragments as run
 
     require_apart(into, inputs)
     given = context.params
     fragments: str = given["fragments"]
     begin = perf_counter()
-    new, named = renamed(options.read_all(context, fragments), given["column_map"] or ())
+    rows, feed = _rows_for(context, into, of_store)
+    new, named = renamed(rows, given["column_map"] or ())
     known = read_known(given["against"])
-    about = "standard input" if fragments == "-" else fragments
+    is_repeated = feed is not None or of_store.remove_missing
+    on_duplicate = of_store.on_duplicate or ("replace" if is_repeated else "error")
     with console.stoppable() as check, console.following(check) as (on_step, on_stage):
         taken = run(
             into,
             new,
             choices,
             on_duplicate,
-            about,
+            called(fragments),
             on_step,
             on_stage,
             begin,
             known,
             named,
         )
+    if taken.complete and of_store.remove_missing and (gone := remove_missing(into, new)):
+        console.note(f"removed {counted(gone, 'fragment')} that the table has no longer")
+    if taken.complete and feed is not None:
+        feed.finish(into)
     console.notes(taken.notes)
     if taken.worth_it:
         console.note(
@@ -388,6 +400,24 @@ def _take_in(
             "command continues"
         )
         raise typer.Exit(interrupts.exit_code())
+
+
+def _rows_for(
+    context: typer.Context, into: str, of_store: _StoreOptions
+) -> tuple[Sequence[Fragment], Feed | None]:
+    """The verb's fragments for a store; of a query with a watermark, those that have changed since
+    its last complete run, unless rows that are missing are to be removed."""
+    path, source = context.params["fragments"], options.source_options(context)
+    whole = context.params["limit"] is None and "since" not in source
+    if of_store.remove_missing and not whole:
+        raise UsageError("--set store.remove-missing needs the whole table, without a limit")
+    if "watermark" not in source or not whole:
+        return options.read_all(context, path), None
+    from kbforge.jobs.sync import Feed
+
+    feed = Feed.into(into, path, source)
+    since = {} if feed.since is None or of_store.remove_missing else {"since": feed.since}
+    return options.read_all(context, path, **since), feed
 
 
 def _print_taken(taken: UpdateResult, into: str) -> None:

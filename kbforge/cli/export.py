@@ -22,7 +22,13 @@ def export(
     kb: options.KnowledgeBase,
     output: Annotated[
         str,
-        option("--output", "-o", "File to write, or a folder for several; - is standard output."),
+        option(
+            "--output",
+            "-o",
+            "--to",
+            "File to write, or a folder for several; - is standard output; or a database, such as "
+            "postgresql://host/db, with --table.",
+        ),
     ] = "-",
     format_name: Annotated[
         str | None,
@@ -45,6 +51,12 @@ def export(
         ),
     ] = None,
     at: options.At = None,
+    table: Annotated[
+        str | None, option("--table", "Name of the table in the database.", metavar="NAME")
+    ] = None,
+    replace: Annotated[
+        bool, option("--replace", "Replace a table of another format in the database.")
+    ] = False,
     settings: Annotated[
         list[str] | None,
         option(
@@ -73,6 +85,8 @@ def export(
 
         kbforge export kb.jsonl --format wide --at 2019 --policy latest -o staff-2019.csv
 
+        kbforge export kb.sqlite --policy fused --to postgresql://host/crm --table golden
+
         kbforge export kb.jsonl --format pairs --set exporter.threshold=0.9
 
         kbforge export kb.jsonl --fragments fragments.jsonl -o kb.nq
@@ -90,7 +104,7 @@ def export(
     csv explains one and its options for --set.
     """
     from kbforge import registry
-    from kbforge.files.io import require_apart
+    from kbforge.files.io import called, require_apart
     from kbforge.jobs.views import view_of
     from kbforge.kb import view as views
     from kbforge.registry.options import parse_settings
@@ -98,7 +112,9 @@ def export(
     if as_json and output == "-":
         raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")
     require_apart(output, [kb, fragments, policy, *options.files_of(settings)])
-    chosen = parse_settings(settings or [], ["exporter"])["exporter"]
+    chosen: dict[str, object] = {**parse_settings(settings or [], ["exporter"])["exporter"]}
+    chosen |= {"table": table} if table is not None else {}
+    chosen |= {"replace": True} if replace else {}
     format_name = format_name or views.exporter_for(output)
     exporter = registry.create("exporters", format_name, chosen)
     view: View = view_of(kb, fragments)
@@ -111,11 +127,12 @@ def export(
     if at is not None:
         console.notes(golden.notes)
     if as_json:
-        table = {} if exporter.n_rows is None else {"rows": exporter.n_rows}
-        console.print_json({"entities": count, **table, "format": format_name, "output": output})
+        rows = {} if exporter.n_rows is None else {"rows": exporter.n_rows}
+        output = called(output)
+        console.print_json({"entities": count, **rows, "format": format_name, "output": output})
     elif output != "-":
-        rows = "" if exporter.n_rows is None else f"{counted(exporter.n_rows, 'row')} of "
-        console.note(f"wrote {rows}{counted(count, 'entity', 'entities')} to {quoted(output, 400)}")
+        of = "" if exporter.n_rows is None else f"{counted(exporter.n_rows, 'row')} of "
+        console.note(f"wrote {of}{counted(count, 'entity', 'entities')} to {quoted(output, 400)}")
     for sentence in exporter.notes:
         console.note(sentence)
 

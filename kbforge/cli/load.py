@@ -21,8 +21,8 @@ def load(
         list[str],
         typer.Argument(
             metavar="[SOURCE] FILE",
-            help="Files, or folders of a graph; - for standard input. Name the source first if "
-            "the extensions do not imply it.",
+            help="Files, folders of a graph, or a database; - for standard input. Name the source "
+            "first if the extensions do not imply it.",
         ),
     ],
     output: Annotated[
@@ -110,11 +110,14 @@ def load(
 
         kbforge load graphrag output -o mentions.jsonl
 
+        kbforge load postgresql://host/crm --query 'SELECT id, name FROM people' -o f.jsonl
+
         zcat dump.gz | kbforge load jsonl - --on-error quarantine -o f.jsonl
 
-    Each row of a table is one fragment: csv, xlsx, parquet, jsonl, hf (data sets of the Hugging
-    Face hub). So is each entity in a text unit of a graph: graphrag, lightrag, property-graph,
-    triples; and each entity in a text or document: spacy, gliner, rebel, tweetnerd, wikidata.
+    Each row of a table is one fragment: csv, xlsx, parquet, jsonl, sql (PostgreSQL, DuckDB and
+    SQLite), hf (data sets of the Hugging Face hub). So is each entity in a text unit of a graph:
+    graphrag, lightrag, property-graph, triples; and each entity in a text or document: spacy,
+    gliner, rebel, tweetnerd, wikidata.
 
     kbforge plugins list --kind sources lists the installed sources; kbforge plugins show source csv
     explains one and its options for --set.

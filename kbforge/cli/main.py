@@ -13,7 +13,7 @@ import difflib
 import functools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import typer
@@ -114,7 +114,8 @@ def verb_called(name: str) -> Any:
 
 
 def _checked(command: Any, plugin: Plugin) -> Any:
-    """The command; it refuses numbers of more than 64 bits, and names a missing extra."""
+    """The command; it refuses numbers of more than 64 bits, names a missing extra, and spells out
+    the query of a table."""
     for member in getattr(command, "commands", {}).values():
         _checked(member, plugin)
     run = command.callback
@@ -133,7 +134,27 @@ def _checked(command: Any, plugin: Plugin) -> Any:
         return run(*args, **options)
 
     command.callback = checked
+    if "id_column" in flags:
+        make = command.make_context
+
+        def made(name: str | None, arguments: list[str], *more: Any, **others: Any) -> Any:
+            return make(name, _spelled_out(arguments), *more, **others)
+
+        command.make_context = made
     return command
+
+
+def _spelled_out(arguments: Sequence[str]) -> list[str]:
+    """The arguments of a verb that reads tables: `--query SQL` is `--set source.query=SQL`."""
+    found = list(arguments)
+    end = found.index("--") if "--" in found else len(found)
+    for at in reversed(range(end)):
+        word, equals, query = found[at].partition("=")
+        if word == "--query" and (equals or at + 1 < end):
+            found[at : at + (1 if equals else 2)] = [
+                f"--set=source.query={query if equals else found[at + 1]}"
+            ]
+    return found
 
 
 @contextlib.contextmanager

@@ -308,13 +308,13 @@ def read(context: typer.Context, path: str) -> Iterator[Fragment]:
     return read_fragments(path, limit, source_options(context), console.remark)
 
 
-def read_all(context: typer.Context, path: str) -> Sequence[Fragment]:
-    """As `read`, all at once."""
+def read_all(context: typer.Context, path: str, **more: object) -> Sequence[Fragment]:
+    """As `read`, all at once; `more` are other options of the source."""
     from kbforge.cli import console
     from kbforge.files.lines import read_columns
 
     limit = context.params.get("limit")
-    return read_columns(path, limit, source_options(context), console.remark)
+    return read_columns(path, limit, {**source_options(context), **more}, console.remark)
 
 
 def source_options(context: typer.Context) -> dict[str, object]:

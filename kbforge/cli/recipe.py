@@ -17,7 +17,8 @@ are relative to the pipeline file. Steps run in the order of the file, in this p
 
 A step writes its `--output` (the verb's default if it is left out), or its store (`--into`). It
 reads every other file or folder that an argument, an option or the value of a `key=value` setting
-names. A file that it names and creates is an output, too, such as a quarantine file.
+names. A file that it names and creates is an output, too, such as a quarantine file. A step that
+reads a database always runs; one that writes to a database runs if what it reads has changed.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from typer.core import TyperGroup
 from kbforge import interrupts, registry
 from kbforge.cli import options
 from kbforge.cli.main import UsageMistake, verb_called
-from kbforge.errors import KBForgeError, UsageError, did_you_mean, quoted
+from kbforge.errors import KBForgeError, UsageError, did_you_mean, quoted, without_password
 from kbforge.files.io import bytes_of, open_output, read_small, reason_of, require_apart
 from kbforge.files.records import Option, Record, toml_of
 from kbforge.version import DISTRIBUTION, __version__
@@ -144,13 +145,14 @@ def _step(table: object, file: str, number: int) -> PipelineStep:
     args = _texts(given.get("args", list), f"{where}: args")
     declared = _texts(given.get("inputs", list), f"{where}: inputs")
     command = _command_of(words, where)
-    settings: dict[str, tuple[str, ...]] = {"verb": words, "args": args}
+    settings = {"verb": words, "args": tuple(map(without_password, args))}
     arguments: list[str] = []
     may_read = [*args, *declared]
     for key, value in given.get("options", dict).items():
         option = key.replace("_", "-")
         values = value if isinstance(value, list) else [value]
-        settings[option] = texts = _texts(values, f"{where}: option {quoted(key)}")
+        texts = _texts(values, f"{where}: option {quoted(key)}")
+        settings[option] = tuple(map(without_password, texts))
         arguments += _on_the_command_line(command, option, value, texts)
         may_read += texts if option not in _OUTPUTS else ()
     arguments += ["--", *args] if args else []
@@ -227,12 +229,14 @@ def _output(
         raise UsageError(f"{where}: {said} (see {called} --help)") from error
     written = next((given[name] for name in reversed(_OUTPUTS) if given.get(name)), "")
     named = registry.named_after(str(written), args)
-    return "" if named in ("", "-") else os.path.normpath(named)
+    is_file = named not in ("", "-") and not registry.is_address(named)
+    return os.path.normpath(named) if is_file else ""
 
 
 def _paths(texts: Sequence[str]) -> tuple[str, ...]:
     """The distinct paths that texts, or the values of settings `key=path`, may name."""
-    parts = (part for text in texts for part in (text, text.partition("=")[2]))
+    files = (text for text in texts if not registry.is_address(text))
+    parts = (part for text in files for part in (text, text.partition("=")[2]))
     return tuple(dict.fromkeys(os.path.normpath(part) for part in parts if part not in ("", "-")))
 
 
@@ -475,6 +479,8 @@ def _why(step: PipelineStep, record: StepRecord | None, pending: Mapping[str, st
             return f'input {quoted(path)} comes from step "{quoted(pending[path])}"'
     if record is None:
         return "it has not succeeded yet"
+    if any(map(registry.is_address, step.settings["args"])):
+        return "it reads a database"
     if record.program != step.program:
         return f"{record.program} became {step.program}"
     old, new = record.settings, step.settings

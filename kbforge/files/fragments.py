@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import orjson
@@ -226,7 +226,7 @@ def advising(path: str) -> OnBad:
     """The `on_bad` that ends the run at a file's first bad record, and says how to set it aside."""
     if path == "-":
         return stop
-    stem = PurePath(path).name.partition(".")[0] or "file"
+    stem = registry.name_of(path).partition(".")[0] or "file"
     aside = f"kbforge load {quoted(path, 400)} --on-error quarantine -o {quoted(stem)}-good.jsonl"
     return stop_with(f"{aside} sets bad records aside")
 

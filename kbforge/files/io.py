@@ -24,7 +24,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
 
-from kbforge.errors import BadRecord, KBForgeError, OutputError, UsageError, escaped_lines, quoted
+from kbforge.errors import (
+    BadRecord,
+    KBForgeError,
+    OutputError,
+    UsageError,
+    escaped_lines,
+    quoted,
+    without_password,
+)
 
 if TYPE_CHECKING:
     from kbforge.contracts.fragment import OnBad
@@ -46,8 +54,14 @@ _BZIP2_BLOCKS = (b"1AY&SY", b"\x17rE8P\x90")  # a text may begin with the magic,
 
 
 def called(path: str) -> str:
-    """The name of an input or output in messages."""
-    return "standard input" if path == "-" else path
+    """The name of an input or output in messages; the address of a database has no password."""
+    return "standard input" if path == "-" else without_password(path)
+
+
+def file_of(path: str) -> str:
+    """The file of a database such as `sqlite:///crm.sqlite`; another path is returned as it is."""
+    scheme, _, file = path.partition(":///")
+    return file if scheme in ("sqlite", "duckdb") else path
 
 
 @contextlib.contextmanager
@@ -441,13 +455,13 @@ def _status(path: str, stream: int) -> os.stat_result | None:
         if path == "-":
             handle = (sys.stdin, sys.stdout)[stream]
             return os.fstat(handle.fileno())
-        return os.stat(path)
+        return os.stat(file_of(path))
     except (OSError, ValueError):  # not there, no path at all, or no stream with a number
         return None
 
 
 def _resolved(path: str) -> str:
-    return path if path == "-" or "\0" in path else os.path.realpath(path)
+    return path if path == "-" or "\0" in path else os.path.realpath(file_of(path))
 
 
 def require_openpyxl() -> None:

@@ -35,6 +35,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from kbforge import registry
 from kbforge.contracts import Fragment, OnBad
 from kbforge.contracts.fragment import (
     MAX_ATTRIBUTES,
@@ -80,7 +81,7 @@ def read_columns(
 ) -> Sequence[Fragment]:
     """All fragments of a file at once; arguments and errors as those of `read_fragments`."""
     if (name := source_named(path, options or {})) is not None:
-        if limit is None and Path(path).is_file():
+        if limit is None and (Path(path).is_file() or registry.is_address(path)):
             with contextlib.suppress(KBForgeError):  # the reader of fragments says what is wrong
                 return _hastily(name, path, options or {}, tell)
         rows = ColumnReader(limit)

@@ -7,8 +7,9 @@ extra of its distribution names it in its entry point (`module:Class [extra]`). 
 signature is the configuration schema (`kbforge.registry.options`). A class has the base class of
 its kind in `kbforge.contracts`, which is checked once, when it is loaded.
 
-A source or an exporter declares the extensions of its files in the class attribute `endings`. A
-plugin whose name is the extension is checked first, so the usual formats import only one module.
+A source or an exporter declares the extensions of its files in the class attribute `endings`, or
+the beginnings of addresses, such as `postgresql://`. A plugin whose name is the extension is
+checked first, so the usual formats import only one module.
 
 An error of a running plugin becomes a sentence with its name (`blamed`). Among the frames in
 KBForge and in loaded plugins, the innermost one decides: an error belongs to the plugin of that
@@ -49,6 +50,7 @@ KINDS: Mapping[str, str] = {
 }
 
 _PACKED = (".gz", ".bz2", ".zst", ".zstd")
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 _GROUP_PREFIX = "kbforge."
 _LONGEST_NAME = 200  # bytes; most file systems take 255, extensions included
 _OURS = {"kbforge", "kbforge_plugins", "kbforge_graphs", "kbforge_lm"}
@@ -390,13 +392,25 @@ def _called(plugin: Plugin) -> str:
 def ending_of(path: str) -> str:
     """The extension of the format, in lower case: ".csv" of "people.CSV.gz"; "" without one.
 
-    A name that is only the extension of a compressed file has no format.
+    A name that is only the extension of a compressed file has no format. Of an address it is the
+    beginning: "postgresql://".
     """
+    if scheme := _SCHEME.match(path):
+        return scheme[0]
     return PurePath(unpacked(PurePath(path).name.lower())).suffix
 
 
+def is_address(path: str) -> bool:
+    """Whether an input or output is not a file, but has an address such as postgresql://host/db."""
+    return _SCHEME.match(path) is not None
+
+
 def name_of(path: str) -> str:
-    """A file's name without its extensions: "people" of data/people.csv.gz."""
+    """A file's name without its extensions: "people" of data/people.csv.gz; or a database's."""
+    if is_address(path):
+        name = path.partition("?")[0].rpartition("@")[2]
+        name = _SCHEME.sub("", name).partition("/")[2]
+        return PurePath(name).stem or "database"
     name = unpacked(PurePath(path).name)
     return name[: len(name) - len(ending_of(path))] or name
 

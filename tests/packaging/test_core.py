@@ -76,6 +76,7 @@ parquet  | export kb.jsonl -o never.parquet
 hf       | load hf people.csv -o never.jsonl
 excel    | load people.xlsx -o never.jsonl
 excel    | export kb.jsonl -o never.xlsx
+sql      | load postgresql://host/db --query x -o never.jsonl
 ftm      | export kb.jsonl --format ftm -o never.csv
 bench    | show kb.jsonl --similarity 1 --tree never.png
 parquet  | lab bench gauss --quick --output never

@@ -98,19 +98,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import IO, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 import orjson
 
 from kbforge.contracts import Entity, Exporter, View
-from kbforge.errors import KBForgeError, UsageError, quoted
+from kbforge.errors import KBForgeError, UsageError, option, quoted
 from kbforge.files.arrow import Cell
 from kbforge.files.cells import csv_writer, safe
+from kbforge.files.databases import connected
 from kbforge.files.io import open_output, require_openpyxl
 from kbforge.kb.edges import edge_table
 from kbforge.kb.entities import AttributeOrder
 from kbforge.kb.similarity import Groupings
-from kbforge.registry import ending_of, plugin_of
+from kbforge.registry import ending_of, is_address, plugin_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 VALUE_COLUMNS = (
     *("entity_id", "name", "attribute", "value", "count", "fragments"),
@@ -127,6 +131,10 @@ RELATION_COLUMNS = (
     *("probability", "statements", "fragments", "values"),
 )
 ENTITY_COLUMNS = ("entity_id", "entity_name", "confidence", "reported", "fragments")
+_NUMBERS = dict.fromkeys(("confidence", "probability", "rest"), 1.0) | dict.fromkeys(
+    ("count", "statements", "subproblem"), 1
+)
+"""Columns of numbers, for a table without rows."""
 _PARQUET = (".parquet", ".pq")
 _NO_SOURCES = "the column sources is empty; --fragments FILE, what was clustered, has them"
 _BATCH = 1_000  # rows
@@ -137,8 +145,8 @@ _MOST_COLUMNS = 16_384
 
 @dataclass
 class TableExporter(Exporter):
-    """A table as CSV, or as Parquet or a spreadsheet if the target has that extension; subclasses
-    yield its header and rows.
+    """A table as CSV, as Parquet or a spreadsheet if the target has that extension, or in a
+    database; subclasses yield its header and rows.
 
     `kbforge.kb.view` reads the same rows, and makes tables in memory of them.
 
@@ -146,15 +154,21 @@ class TableExporter(Exporter):
         guard_formulas: put an apostrophe before a cell that a spreadsheet would evaluate as a
             formula (it begins with =, +, - or @, also full-width, and is neither a number nor a
             phone number). Set it to false for programs that want the values unchanged.
+        table: name of the table, or SCHEMA.NAME, in a database.
+        replace: replace a table in the database that has another format.
 
     """
 
     guard_formulas: bool = True
+    table: str = ""
+    replace: bool = False
 
     def export(self, view: View, target: str) -> None:
         """Write a header and the rows; a UsageError if the extension is of another format."""
         ending = "" if target == "-" else ending_of(target)
-        if ending in _PARQUET:
+        if is_address(target) or self.table:
+            self._export_to_database(view, target)
+        elif ending in _PARQUET:
             self._export_parquet(view, target)
         elif ending in XlsxExporter.endings:
             require_openpyxl()
@@ -177,28 +191,52 @@ class TableExporter(Exporter):
             write(row)
             self.n_rows += 1
 
+    def _export_to_database(self, view: View, target: str) -> None:
+        if not self.table or not is_address(target):
+            raise UsageError(
+                f"expected the address of a database and the name of a table, as in "
+                f"{option('output', 'postgresql://host/db')} {option('table', 'golden')}"
+            )
+        schema, batches = self._arrow(view)
+        with connected(target, write=True) as database:
+            database.write(self.table, schema, batches, self.replace)
+
     def _export_parquet(self, view: View, target: str) -> None:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        schema, batches = self._arrow(view)
+        with open_output(target) as out, pq.ParquetWriter(pa.PythonFile(out), schema) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+
+    def _arrow(self, view: View) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The columns, and the rows as a stream, which counts them."""
+        import pyarrow as pa
+
         plain = replace(self, guard_formulas=False)
         rows, self.n_rows = plain.rows(view), 0
-        names, batch = next(rows), list(islice(rows, _BATCH))
+        names, first = next(rows), list(islice(rows, _BATCH))
         numbers = {int: pa.int64(), float: pa.float64()}
+        cells = first[0] if first else [_NUMBERS.get(str(name)) for name in names]
         kinds = [
             # the only number that may be missing in the first row and not in a later one
             numbers[float] if name == "reported" else numbers.get(type(cell), pa.string())
-            for name, cell in zip(names, (batch or [names])[0], strict=True)
+            for name, cell in zip(names, cells, strict=True)
         ]
         schema = pa.schema(zip(map(str, names), kinds, strict=True))
-        with open_output(target) as out, pq.ParquetWriter(pa.PythonFile(out), schema) as writer:
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            batch = first
             while batch:
                 columns = zip(zip(*batch, strict=True), kinds, strict=True)
                 arrays = [pa.array(cells, kind) for cells, kind in columns]
-                writer.write_batch(pa.record_batch(arrays, schema))
-                self.n_rows += len(batch)
+                yield pa.record_batch(arrays, schema)
+                self.n_rows = (self.n_rows or 0) + len(batch)
                 batch = list(islice(rows, _BATCH))
-        self.notes = plain.notes
+            self.notes = plain.notes
+
+        return schema, batches()
 
     @abstractmethod
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:
@@ -383,6 +421,8 @@ class ContradictionsExporter(JoiningExporter, TableExporter):
 @dataclass
 class WideExporter(JoiningExporter, TableExporter):
     """One row per entity, one column per attribute."""
+
+    endings: ClassVar = ("postgresql://", "postgres://", "duckdb://", "sqlite://")
 
     def rows(self, view: View) -> Iterator[Sequence[Cell]]:
         with tempfile.TemporaryFile() as waiting:

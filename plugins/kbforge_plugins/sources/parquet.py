@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -50,8 +50,10 @@ class ParquetSource(TableSource):
             self.taken.append("")
             number = 0
             rows = _all_rows(parquet, called(path), on_bad)
-            if by_kernel := _has_only_texts(parquet.schema_arrow, self) and reader.plan(self.into):
-                rows = _rows_left(parquet, self.into)
+            plain = _has_only_texts(parquet.schema_arrow, self.separator)
+            if by_kernel := self.into is not None and plain and reader.plan(self.into):
+                batches = parquet.iter_batches(batch_size=_BATCH_OF_TEXTS)
+                rows = rows_left(batches, self.into, self.separator)
             for number, cells in rows:
                 where = f"{called(path)}:{number}"
                 yield from self.read_row(reader, cells, number, where, on_bad)
@@ -182,7 +184,7 @@ def _numbered_rows(
             number += 1
 
 
-def _has_only_texts(schema: Any, source: TableSource) -> bool:
+def _has_only_texts(schema: Any, separator: str | None) -> bool:
     """Whether all columns have texts, or other values of which `_as_texts` makes some."""
     import pyarrow.types as kinds
 
@@ -191,23 +193,24 @@ def _has_only_texts(schema: Any, source: TableSource) -> bool:
             kind = kind.value_type if kinds.is_int32(kind.index_type) else None
         return kind is not None and (kinds.is_string(kind) or kinds.is_large_string(kind))
 
-    if source.into is None:
-        return False
-    if source.separator:  # which divides texts, and nothing else
+    if separator:  # which divides texts, and nothing else
         return all(map(has_texts, schema.types))
     return all(has_texts(kind) or kinds.is_primitive(kind) for kind in schema.types)
 
 
-def _rows_left(parquet: Any, into: ColumnReader) -> Iterator[tuple[int, list[object]]]:
-    """(row number, cells) of the rows that a reader of columns does not take."""
+def rows_left(
+    batches: Iterable[Any], into: ColumnReader | None, separator: str | None
+) -> Iterator[tuple[int, list[object]]]:
+    """(row number, cells) of the rows of record batches that a reader of columns does not take."""
     import pyarrow as pa
 
     before = 0
     try:
-        for batch in parquet.iter_batches(batch_size=_BATCH_OF_TEXTS):
-            texts, begin = _as_texts(batch), 0
+        for batch in batches:
+            is_plain = into is not None and _has_only_texts(batch.schema, separator)
+            texts, begin = _as_texts(batch) if is_plain else None, 0
             while begin < batch.num_rows:
-                if texts is not None:
+                if into is not None and texts is not None:
                     begin += into.take_batch(texts, begin, before + begin)
                 for cells in _rows(batch.slice(begin, _FEW)):
                     begin += 1
