@@ -132,7 +132,8 @@ def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadR
         return error
     expected = WANTED.get(wanted, "JSON lines")
     # of a table whose name says what it is, no fragments need to be written first
-    has_source = wanted == "entities" and path != "-" and registry.plugin_of("sources", path)
+    source = registry.plugin_of("sources", path) if wanted == "entities" else None
+    has_source = f" load {source} {{path}} -o " in KINDS[kind].use
     advice = KINDS["fragments" if has_source else kind].command(path)
     return BadRecord(error.where, expected, KINDS[kind].name, advice=advice)
 

@@ -117,14 +117,19 @@ def test_bad_line(bad_record, written, bad):
 
 @pytest.mark.parametrize("filename", ["in.csv", "IN.TSV", "in.csv.gz", "in.parquet"])
 def test_a_table_is_said_to_be_one(program, written, filename):
-    """Whatever it is called: by its content."""
+    """Whatever it is called: by its content. It is clustered if its name says the same."""
     file = written("id,name\n1,Ann\n", filename)
     made = f"{file.name.partition('.')[0]}.jsonl"
     ran = program("show", file)
     assert ran.code == 1
+    advice = (
+        f"load csv {file} -o {made} turns it into fragments"
+        if filename == "in.parquet"
+        else f"cluster {file} -o kb.jsonl makes a knowledge base"
+    )
     assert ran.err == (
-        f"kbforge: {file}:1: expected JSON lines, got a table"
-        f"; kbforge load csv {file} -o {made} turns it into fragments\n"
+        f"kbforge: {file}:1: expected entities, as kbforge cluster writes, got a table; "
+        f"kbforge {advice}\n"
     )
 
 
