@@ -7,14 +7,15 @@ oracle is a second pass that is told the labels of the entities that values name
 where the default takes one pass. Printed are the F1 of items and of pairs, means over orders of the
 fragments, what each second pass adds, and, if orders differ, the range of what it adds to the F1 of
 items. A set called `planted:NAME` is the graph that `planted_graph.py` makes of a confusable set:
-of it the pairs of namesakes that are apart are printed, too.
+of it the pairs of namesakes that are apart are printed, too. `--stores 4` fills stores in four
+batches, and prints the F1 of both with one pass and with two, and of both after `refit`.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from random import Random
@@ -26,11 +27,12 @@ from planted_graph import planted, share
 from shell import data_folder
 
 import kbforge
-from kbforge.contracts import Fragment
+from kbforge.contracts import Entity, Fragment
 from kbforge.evaluation.scores import compare
 from kbforge.files.fragments import read_fragments, stop
 from kbforge.fit.identity import renaming_of
-from kbforge.jobs.cluster import KnowledgeBase
+from kbforge.jobs.refit import refit
+from kbforge.jobs.views import entities_of
 from kbforge_graphs.sources.graphrag import GraphRagSource
 
 CONFUSABLE = [
@@ -70,9 +72,9 @@ def read(name: str) -> tuple[list[Fragment], Labels]:
         return list(GraphRagSource().read([folder], stop)), labels
 
 
-def scored(knowledge: KnowledgeBase, fragments: Sequence[Fragment], labels: Labels) -> Scores:
+def scored(entities: Iterable[Entity], fragments: Sequence[Fragment], labels: Labels) -> Scores:
     """How a grouping compares with the labels."""
-    entity_of = {f: entity.id for entity in knowledge.entities for f in entity.fragments}
+    entity_of = {f: entity.id for entity in entities for f in entity.fragments}
     ids = [one.id for one in fragments if one.id in labels]
     found = compare([entity_of[id] for id in ids], [labels[id] for id in ids])
     by_name: dict[str, list[str]] = {}
@@ -94,13 +96,30 @@ def passes(fragments: Sequence[Fragment], labels: Labels) -> list[Scores]:
     first: dict[str, int] = {}
     keys = [labels.get(x.id) or f"? {x.id}" for x in fragments]
     entities = np.array([first.setdefault(key, n) for n, key in enumerate(keys)])
-    renaming = renaming_of(fragments, entities)
+    renaming = renaming_of(fragments, lambda: entities)
     oracle = one
     if renaming is not None and one.likelihood == "pairs":
-        renamed = [renaming.of(*each) for each in enumerate(fragments)]
+        renamed = [renaming.of(fragment) for fragment in fragments]
         oracle = kbforge.cluster(renamed, likelihood="pairs", alpha=one.alpha, refers="none")
     two = kbforge.cluster(fragments)
-    return [scored(knowledge, fragments, labels) for knowledge in (one, two, oracle)]
+    return [scored(knowledge.entities, fragments, labels) for knowledge in (one, two, oracle)]
+
+
+def stored(fragments: Sequence[Fragment], labels: Labels, batches: int) -> list[Scores]:
+    """Stores filled by one pass and by two with the first of several batches, to which the others
+    are added, and the same after `refit`."""
+    before, after = list[Scores](), list[Scores]()
+    size = -(-len(fragments) // batches)
+    with tempfile.TemporaryDirectory() as folder:
+        for refers in ("none", "auto"):
+            path = f"{folder}/{refers}.kbforge"
+            for begin in range(0, len(fragments), size):
+                kbforge.update(path, fragments[begin : begin + size], refers=refers)
+            before.append(scored(entities_of(path), fragments, labels))
+            if batches > 1:
+                refit(path)
+                after.append(scored(entities_of(path), fragments, labels))
+    return before + after
 
 
 def main() -> None:
@@ -108,13 +127,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sets", nargs="*", default=[*SETS, *MADE, *PLANTED])
     parser.add_argument("--orders", type=int, default=5)
+    parser.add_argument("--stores", type=int, help="fill stores in so many batches instead")
     given = parser.parse_args()
     for name in given.sets:
         fragments, labels = read(name)
         runs = []
         for seed in range(given.orders):
             Random(seed).shuffle(fragments)
-            runs.append(passes(fragments, labels))
+            if given.stores:
+                figures = stored(fragments, labels, given.stores)
+                told = "  ".join(f"{one.items:.4f} / {one.pairs:.4f}" for one in figures)
+                print(f"{name:20} {given.stores} batches, one pass and two {told}", flush=True)
+            else:
+                runs.append(passes(fragments, labels))
+        if given.stores:
+            continue
         figures = np.array([[scores[:2] for scores in run] for run in runs])
         mean, added = figures.mean(axis=0), figures[:, 1:] - figures[:, :1]
         one, two, oracle = (f"{items:.4f} / {pairs:.4f}" for items, pairs in mean)

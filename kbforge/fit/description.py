@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Protocol, Self
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol, Self
 
 import numpy as np
 import orjson
@@ -27,11 +27,12 @@ from kbforge.contracts import (
     Likelihood,
     PairAnswer,
 )
-from kbforge.errors import counted
+from kbforge.errors import ModelError, counted
 from kbforge.evaluation.reliability import BoolArray
 from kbforge.files.columns import FragmentColumns, Statements, statements_of
 from kbforge.kb.entities import firsts_of, naming
 from kbforge.kernel.binding import address, kernel_library, workers
+from kbforge.texts import normalised
 
 NONE = -1
 
@@ -336,10 +337,68 @@ class PairModel(Protocol):
     def trained(self, labels: Sequence[PairAnswer]) -> Self:
         """The same with what labels of many pairs teach: more than a layer."""
 
+    def read_by(self, renaming: Renaming) -> None:
+        """From now on read the values of all fragments under other names.
+
+        It was fitted to fragments that have these names; `dump` keeps the renaming.
+        """
+
 
 def is_pair_model(likelihood: Likelihood) -> bool:
     """Whether a likelihood is a model of pairs, wherever it comes from."""
     return hasattr(likelihood, "pair_odds")
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """Other names for values of the attributes that refer, by folded value.
+
+    A value of most fragments has the name in `names`, that of a fragment in `others`, given by id,
+    the one there: its own text says so, or it does not name itself.
+    """
+
+    attributes: frozenset[str]
+    names: Mapping[str, str]
+    others: Mapping[str, Mapping[str, str]]
+
+    def of(self, fragment: Fragment) -> Fragment:
+        """A fragment with its values renamed."""
+        refer = self.attributes & fragment.properties.keys()
+        if not refer:
+            return fragment
+        own = self.others.get(fragment.id, {})
+
+        def read(value: str) -> str:
+            key = normalised(value)
+            name = own.get(key) or self.names.get(key, key)
+            return value if name == key else name
+
+        renamed = {
+            attribute: tuple(dict.fromkeys(map(read, fragment.properties[attribute])))
+            for attribute in refer
+        }
+        return replace(fragment, properties={**fragment.properties, **renamed})
+
+    def to_json(self) -> list[Any]:
+        """The form that a model keeps."""
+        return [sorted(self.attributes), self.names, self.others]
+
+    @classmethod
+    def from_json(cls, told: Any) -> Self:
+        """The inverse of `to_json`; a ModelError if it is damaged."""
+        match told:
+            case [list(attributes), dict(names), dict(others)] if all(
+                isinstance(one, str)
+                for texts in (attributes, names.values(), *map(_texts, others.values()))
+                for one in texts
+            ):
+                return cls(frozenset(attributes), names, others)
+        raise ModelError("the saved names of values are damaged; kbforge refit finds them again")
+
+
+def _texts(names: object) -> Collection[object]:
+    """The values of a mapping; something that is no text of anything else."""
+    return names.values() if isinstance(names, dict) else (None,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,10 +117,10 @@ def cluster(
         prepared = prepare(fragments, choices, on_stage=on_stage, tables=known is None)
         prepared = honoured(prepared if known is None else known.honoured(prepared), fragments)
         ready = time.perf_counter()
-        posterior, by_identity = _clustered(fragments, prepared, choices, on_step, known is None)
+        posterior, prepared = _clustered(fragments, prepared, choices, on_step, known is None)
     reached = fragments[: posterior.n_fragments]  # of an interrupted run a prefix
     taken, too_large = _estimated(posterior, choices.estimate, prepared.spec.constraints, reached)
-    others = by_identity, told, too_large, note_of_cut(posterior.merges_cut)
+    others = told, too_large, note_of_cut(posterior.merges_cut)
     made = made_of(prepared, choices)
     return KnowledgeBase(
         reached,
@@ -146,8 +146,8 @@ def _clustered(
     choices: RunOptions,
     on_step: OnStep | None,
     twice: bool,
-) -> tuple[Posterior, str]:
-    """The posterior, with identity as evidence if it may take two passes, and a sentence on it.
+) -> tuple[Posterior, PreparedRun]:
+    """The posterior, with identity as evidence if it may take two passes, and its run.
 
     If the second pass is interrupted, the first grouping is what there is.
     """
@@ -156,13 +156,13 @@ def _clustered(
     rng, run = np.random.default_rng(choices.seed), prepared.clusterer.cluster
     first, again = run(fragments, prepared.spec, rng, on_step), None
     if twice and first.complete:
-        again = second_pass(fragments, firsts_of_entities(first), prepared, choices)
+        again = second_pass(fragments, lambda: firsts_of_entities(first), prepared, choices)
     if again is None:
-        return first, ""
-    second = run(again.fragments, again.spec, rng, on_step)
+        return first, prepared
+    second = run(again.fragments, again.prepared.spec, rng, on_step)
     if not second.complete:
-        return replace(first, ended=second.ended), ""
-    return second, again.note
+        return replace(first, ended=second.ended), prepared
+    return second, again.prepared
 
 
 def _notes(

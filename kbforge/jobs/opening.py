@@ -7,18 +7,23 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kbforge.contracts import DecisionRecord, Fragment, OnlineClusterer, OnStep
+from kbforge.contracts import DecisionRecord, Fragment, IntArray, OnlineClusterer, OnStep, Snapshot
 from kbforge.errors import NotFoundError, quoted
 from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.jobs.erasure import finish_erasing
-from kbforge.jobs.models import Drift, reading_of, restore, seen_of
+from kbforge.jobs.models import Drift, freeze, reading_of, restore, seen_of
 from kbforge.store.database import Database, is_store
 from kbforge.store.store import Store
+from kbforge.store.tables import insert_rows
 from kbforge.store.writing import KNOWN, StoreWriter, begin, write_run
+
+if TYPE_CHECKING:
+    from kbforge.fit.confidence import ConfidenceMap
 
 COMMIT_SECONDS = 1.0
 """Minimum time between two transactions, in seconds."""
@@ -122,14 +127,21 @@ class OpenStore:
         self.facts.clear()
 
     def fill(self, fragments: Sequence[Fragment], on_step: OnStep | None) -> bool:
-        """Cluster a whole file into the empty store; False if it adds fragments one by one."""
-        rng = np.random.default_rng(self.choices.seed)
-        clusterer = self.prepared.clusterer
-        assert isinstance(clusterer, OnlineClusterer)
+        """Cluster a whole file into the empty store, with identity as evidence; False if it adds
+        fragments one by one."""
         spec = replace(self.prepared.spec, constraints=self.session.constraints)
-        snapshot = clusterer.begun(fragments, spec, rng, on_step)
+        first = replace(self.prepared, spec=spec, confidence=self._reading())
+        snapshot = self._begun(fragments, first, on_step)
         if snapshot is None:
             return False
+        from kbforge.fit.identity import second_pass  # .2 s to import
+
+        again = second_pass(fragments, partial(_firsts, snapshot), first, self.choices)
+        if again is not None:
+            second = self._begun(again.fragments, again.prepared, on_step)
+            assert second is not None
+            snapshot = replace(second, fragments=fragments)
+            self._learn(again.learned(self.choices.defaults), fragments)
         self.merges_cut = snapshot.merges_cut
         self.writing.filled(snapshot)
         self.run.added = len(fragments)
@@ -137,6 +149,26 @@ class OpenStore:
         self.commit(finished=True)
         self.reopen()
         return True
+
+    def _begun(
+        self, fragments: Sequence[Fragment], prepared: PreparedRun, on_step: OnStep | None
+    ) -> Snapshot | None:
+        clusterer = prepared.clusterer
+        assert isinstance(clusterer, OnlineClusterer)
+        rng = np.random.default_rng(self.choices.seed)
+        return clusterer.begun(fragments, prepared.spec, rng, on_step)
+
+    def _learn(self, prepared: PreparedRun, fragments: Sequence[Fragment]) -> None:
+        """Replace the saved models at the next commit."""
+        self.prepared = prepared
+        facts, kept = freeze(prepared, self.choices, fragments, self.drift)
+        self.facts |= facts
+
+        def replace_kept(rows: sqlite3.Connection) -> None:
+            rows.execute("DELETE FROM kept")
+            insert_rows(rows, "kept", kept.items())
+
+        self.writing.also(replace_kept)
 
     def _writer(self) -> StoreWriter:
         store = self.store
@@ -191,17 +223,27 @@ class OpenStore:
         """The number of the current run, or of the previous one if this one wrote nothing."""
         return self.run.number if self.run.written else self.run.number - 1
 
+    def _reading(self) -> ConfidenceMap | None:
+        made = self.prepared
+        if made.confidence is not None:
+            return made.confidence
+        return reading_of(self.store, made.models.likelihood, made.likelihood, self.choices)
+
     def _write_confidence(self, rows: sqlite3.Connection, most: int | None = None) -> None:
         """Compute the confidence of what the run changed, within the current transaction."""
         from kbforge.jobs.confidence import write_confidence  # .1 s to import
 
-        made, store = self.prepared, self.store
-        reading = made.confidence
-        if reading is None:
-            reading = reading_of(store, made.models.likelihood, made.likelihood, self.choices)
-        last = store.fact("last")
-        begun = self.writing.begun
-        write_confidence(store, rows, reading, made.models.index, last, most, begun)
+        index, last, begun = self.prepared.models.index, self.store.fact("last"), self.writing.begun
+        write_confidence(self.store, rows, self._reading(), index, last, most, begun)
+
+
+def _firsts(snapshot: Snapshot) -> IntArray:
+    """The first fragment of each one's entity, shape [fragments]."""
+    firsts = np.arange(len(snapshot.fragments))
+    for page in snapshot.pages:
+        for cluster in page.heaviest():
+            firsts[list(cluster)] = cluster[0]
+    return firsts
 
 
 def unchanged(store: Store, **told: Any) -> EventResult:

@@ -23,6 +23,7 @@ from kbforge.contracts import (
     Checkpoint,
     FloatArray,
     Fragment,
+    IntArray,
     Interrupted,
     KeyFamilies,
     Likelihood,
@@ -33,6 +34,7 @@ from kbforge.contracts import (
 from kbforge.errors import LikelihoodError, counted, quoted
 from kbforge.files.answers import NumberedAnswer, error_rates
 from kbforge.fit.choices import PreparedRun
+from kbforge.fit.identity import second_pass
 from kbforge.fit.prepare import prepare
 from kbforge.jobs.confidence import WHOLE, write_confidence
 from kbforge.jobs.decide import answers_in
@@ -41,7 +43,7 @@ from kbforge.jobs.opening import EventResult, locked, opened, require_all
 from kbforge.numerics import starts_of
 from kbforge.store.mentions import REFERS, add_mentions
 from kbforge.store.store import FACTS, Store
-from kbforge.store.tables import insert_rows
+from kbforge.store.tables import ask, insert_rows
 from kbforge.store.writing import KNOWN, ActiveRun, StoreWriter, begin
 
 OnWeighed: TypeAlias = Callable[[int, int], None]
@@ -185,11 +187,24 @@ def learn(store: Store) -> RefittedModels:
     made = {} if store.made is None else store.made.options.get("likelihood", {})
     found = {name: value for name, value in made.items() if name != "layer"}  # it is learned anew
     prepared = prepare(fragments, with_likelihood(choices, likelihood, found), answers)
+    if not answers:  # what they teach is worth more
+        again = second_pass(fragments, lambda: _firsts(store, fragments), prepared, choices)
+        prepared = prepared if again is None else again.learned(choices.defaults)
     drift = drift_of(fragments, due=False)
     frozen, kept = freeze(prepared, choices, fragments, drift)
     same = {name: frozen[name] for name in ("frozen", REFERS, FACTS)}
     facts = {**same, "drift": drift.to_json(), "last": None, WHOLE: None}
     return RefittedModels(prepared, choices.seed, fragments, facts, kept)
+
+
+def _firsts(store: Store, fragments: Sequence[Fragment]) -> IntArray:
+    """The place of the first fragment of each one's entity, shape [fragments]."""
+    place = {fragment.id: at for at, fragment in enumerate(fragments)}
+    firsts = np.arange(len(fragments))
+    ids = [id for (id,) in ask(store.database.connection, "SELECT id FROM entity")]
+    for _, members in store.members(ids):
+        firsts[[place[id] for id in members]] = place[members[0]]
+    return firsts
 
 
 def _weighed(

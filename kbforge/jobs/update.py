@@ -139,14 +139,14 @@ def add_fragments(
             new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
             require_comparable(store, new, accepted)
             held = resume(store, FILLS, about, began)
-        notes = [*(held.prepared.notes if fresh else ()), told]
+        notes = [told]
         if decided:
             from kbforge.jobs.decide import answers_decided  # .4 s to import
 
             notes += answers_decided(held, decided)
         added = _run(held, new, known, against is None and not held.session.n_fragments, on_step)
         return replace(
-            _result_of(held, added, began, notes),
+            _result_of(held, added, began, [*(held.prepared.notes if fresh else ()), *notes]),
             replaced=sum(fragment.id in known for fragment in new[:added]),
             skipped=len(fragments) - len(new),
             complete=added == len(new),

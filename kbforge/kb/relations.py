@@ -229,24 +229,17 @@ class Relations:
             stated: what the fragments state.
 
         """
-        if refers == _NONE:
-            return None
         stated = statements_of(fragments) if stated is None else stated
-        names = _Names(stated, units_of(fragments))
+        names = Names(stated, units_of(fragments))
         attributes = names.referring(refers)
         if not attributes or not names.keys:
             return None
-
-        def mentions(fragment: IntArray, key: IntArray) -> Mentions:
-            return Mentions(key, entities[fragment], names.units[fragment])
-
-        n = len(names.keys)
-        told = [mentions(*stated_in(stated, (name,), names.keys)) for name in attributes]
-        every = Mentions(*map(np.concatenate, zip(*told, strict=True)))
-        found = meanings_of(mentions(names.fragment, names.key), every, n)
-        codes = (np.unique(one.entity * n + one.key) for one in told)
-        linked = [int(np.isin(code, found.code).sum()) for code in codes]
-        return cls(attributes, found, names.keys, dict(zip(attributes, linked, strict=True)))
+        found, linked = names.meanings(attributes, entities), dict[str, int]()
+        for name in attributes:
+            asking, asked = stated_in(stated, (name,), names.keys)
+            code = np.unique(entities[asking] * len(names.keys) + asked)
+            linked[name] = int(np.isin(code, found.code).sum())
+        return cls(attributes, found, names.keys, linked)
 
     def annotator(self, ids: Mapping[int, str], numbers: IntArray | None = None) -> Annotator:
         """Says what values mean.
@@ -285,7 +278,7 @@ def _json(id: str, probability: float) -> str:
     return f'"entity":{orjson.dumps(id).decode()},"probability":{round(probability, DIGITS)}'
 
 
-class _Names:
+class Names:
     """The names of a file's fragments: the `fragment` and the `key` of each."""
 
     def __init__(self, stated: Statements, units: IntArray) -> None:
@@ -329,11 +322,28 @@ class _Names:
 
     def referring(self, refers: str) -> tuple[str, ...]:
         """The attributes that refer, as `Relations.of` is told."""
+        if refers == _NONE:
+            return ()
         attributes, declared = self._stated.attributes, declared_in(refers)
         return tuple(
             name
             for a, name in enumerate(attributes)
             if (name in declared if declared else self.are_values_of(a))
+        )
+
+    def meanings(
+        self, attributes: Sequence[str], entities: IntArray, of_fragments: bool = False
+    ) -> Meanings:
+        """What the values of attributes mean, for entities or each fragment by its own text.
+
+        `entities` has a number of the entity of each fragment, shape [fragments].
+        """
+        asking, asked = stated_in(self._stated, attributes, self.keys)
+        return meanings_of(
+            Mentions(self.key, entities[self.fragment], self.units[self.fragment]),
+            Mentions(asked, asking if of_fragments else entities[asking], self.units[asking]),
+            len(self.keys),
+            entities if of_fragments else None,
         )
 
     def are_values_of(self, attribute: int) -> bool:
@@ -375,7 +385,7 @@ def referring(fragments: Sequence[Fragment], refers: str) -> tuple[str, ...]:
         return ()
     if declared := declared_in(refers):
         return declared
-    return _Names(statements_of(fragments), units_of(fragments)).referring(refers)
+    return Names(statements_of(fragments), units_of(fragments)).referring(refers)
 
 
 def stated_in(
@@ -406,7 +416,7 @@ def folded_in(stated: Statements, attributes: Sequence[str]) -> dict[str, int]:
 
 def names_in(stated: Statements) -> tuple[dict[str, int], IntArray, IntArray]:
     """The numbers of the folded names of fragments; the fragment and the number of each name."""
-    names = _Names(stated, np.full(len(stated.starts) - 1, -1))
+    names = Names(stated, np.full(len(stated.starts) - 1, -1))
     return names.keys, names.fragment, names.key
 
 

@@ -57,10 +57,10 @@ def renamed(
     firsts: dict[str, int] = {}
     entities = np.array([firsts.setdefault(who, n) for n, (_, who) in enumerate(mentions)])
     fragments = [fragment for fragment, _ in mentions]
-    found = renaming_of(fragments, entities, refers)
+    found = renaming_of(fragments, lambda: entities, refers)
     if found is None:
         return {}
-    return {x.id: found.of(number, x) for number, x in enumerate(fragments)}
+    return {x.id: found.of(x) for x in fragments}
 
 
 def test_aliases_of_a_neighbour_agree() -> None:

@@ -39,6 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from kbforge.contracts import FloatArray, Fragment, IntArray, Likelihood
 from kbforge.files.columns import FragmentColumns, Taken
+from kbforge.fit.description import Renaming
 from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.models.trees import Trees
 from kbforge.numerics import at_numbers, starts_of
@@ -341,6 +342,7 @@ class File:
         self._order = np.argsort(digests[:, 0], kind="stable")
         self._first = digests[self._order, 0]
         self._read: tuple[weakref.ref[FragmentColumns], NDArray[np.int32]] | None = None
+        self.renaming: Renaming | None = None  # by which all fragments are read
 
     @classmethod
     def fitted(

@@ -46,7 +46,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import ModelError, OtherModelError, UsageError, quoted
 from kbforge.files.io import read_small
-from kbforge.fit.description import UNREAD, Lesson, PairOdds
+from kbforge.fit.description import UNREAD, Lesson, PairOdds, Renaming
 from kbforge.kernel.binding import EncodedFragments, MergingClusters, address, kernel_library
 from kbforge.models.bundle import default_folder, read_bundle, read_default
 from kbforge.models.trees import Trees, load_parts, save_parts
@@ -146,7 +146,7 @@ def weight(n: int) -> int:
 
 
 _MOST_BYTES = 1 << 26
-_FORMAT = "pairs 3"
+_FORMAT, _RENAMING = "pairs 3", "renaming"
 
 
 class Pairs(ConjugateLikelihood):
@@ -274,11 +274,18 @@ class Pairs(ConjugateLikelihood):
         other.index = other._nearby
         return other
 
+    def read_by(self, renaming: Renaming) -> None:
+        """See `kbforge.fit.description.PairModel`."""
+        self._odds.file.renaming = renaming
+
     def dump(self) -> LearnedState:
         """The fitted state of the file, the log odds of its pairs, and the model's identity."""
         leading = self._nearby.kept_leading()
         own = {"format": _FORMAT, "model": self._digest, "leading": leading}
-        return flattened({**own, **self._odds.dump()})
+        kept, renaming = flattened({**own, **self._odds.dump()}), self._odds.file.renaming
+        if renaming is not None:
+            kept = replace(kept, values={**kept.values, _RENAMING: renaming.to_json()})
+        return kept
 
     def load(self, kept: LearnedState) -> None:
         """Load a saved state; a ModelError if it is damaged, an OtherModelError if of another
@@ -288,6 +295,8 @@ class Pairs(ConjugateLikelihood):
             raise OtherModelError("the saved state has a different format or pair model")
         odds = Odds.load(reading, self.trees, self._link)
         leading = leading_of(reading, odds.links)
+        if _RENAMING in kept.values:
+            odds.file.renaming = Renaming.from_json(reading.value(_RENAMING))
         reading.require_all_read()
         self._nearby.follow(odds, leading)
         self._use(odds)

@@ -455,7 +455,9 @@ class Odds:
     def row_of(self, fragment: Fragment, place: bool) -> Row | None:
         """The row of a fragment's statement; if the file lacks it, it is compared with the file, or
         None."""
-        said = statement_of(fragment, self._link)
+        renaming = self.file.renaming
+        read = fragment if renaming is None else renaming.of(fragment)
+        said = statement_of(read, self._link)
         row = self._row_of.get(said) if place else None
         row = self._row_in_file.get(said) if row is None else row
         if row is not None:
