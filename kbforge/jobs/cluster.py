@@ -73,7 +73,7 @@ from kbforge.kb.entities import (
 from kbforge.kb.facts import Facts
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
 from kbforge.kb.read import largest
-from kbforge.kb.relations import AUTO, Relations, declared_in, require_attributes
+from kbforge.kb.relations import AUTO, Relations, declared_in, require_attributes, trusted
 from kbforge.kb.times import StatedTimes
 from kbforge.kb.view import FUSED, EntitiesView, GoldenView, read_policy, table_of
 from kbforge.texts.statements import values_read_once
@@ -419,9 +419,14 @@ class KnowledgeBase:
         facts, relations, dated = self._facts, self._relations, self.dated
         return [
             *([facts.annotate] if facts else ()),
-            *([relations.annotator(ids)] if relations else ()),
+            *([relations.annotator(ids, self._trust)] if relations else ()),
             *([dated.annotator(self._corpus.several)] if dated else ()),
         ]
+
+    def _trust(self, entities: IntArray) -> FloatArray:
+        """A `Trust`, by the confidence of entities."""
+        sure = self._calibrated
+        return np.ones(len(entities)) if sure is None else trusted(sure[entities])
 
     @cached_property
     def _firsts(self) -> IntArray:

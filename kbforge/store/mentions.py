@@ -186,7 +186,12 @@ class StoredLinks:
         return source_of
 
     def stating(
-        self, fragments: Sequence[Fragment], entity: int, begin: int = 0, most: int | None = None
+        self,
+        fragments: Sequence[Fragment],
+        entity: int,
+        trust: float,
+        begin: int = 0,
+        most: int | None = None,
     ) -> tuple[list[Referrer], int | None]:
         """The other way: the entities with values that mean an entity, in the order of their first
         fragments that state one of its names.
@@ -194,6 +199,7 @@ class StoredLinks:
         Args:
             fragments: all those of the entity.
             entity: its number.
+            trust: in links to it.
             begin: the number of the fragment to begin with.
             most: the number of entities that state its names to look at; None is all.
 
@@ -219,7 +225,7 @@ class StoredLinks:
         for row in order[mine[order]].tolist():
             found.setdefault((int(owner[row]), int(attribute[row])), float(probability[row]))
         return [
-            Referrer(self.ids[owner], self.attributes[attribute], round(sure, DIGITS))
+            Referrer(self.ids[owner], self.attributes[attribute], round(sure * trust, DIGITS))
             for (owner, attribute), sure in found.items()
         ], following
 

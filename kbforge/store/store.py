@@ -16,7 +16,9 @@ from kbforge.contracts import (
     Cluster,
     DecisionRecord,
     Entity,
+    FloatArray,
     Fragment,
+    IntArray,
     LearnedState,
     Provenance,
     Run,
@@ -36,8 +38,10 @@ from kbforge.kb.entities import (
 from kbforge.kb.facts import Facts, Rates, kept_facts
 from kbforge.kb.looks import Looks
 from kbforge.kb.read import made_from_json
+from kbforge.kb.relations import Trust, trusted
 from kbforge.kb.spelling import Words
 from kbforge.kb.times import StatedTimes
+from kbforge.numerics import at_numbers
 from kbforge.store.audit import AuditLine, line_of
 from kbforge.store.database import Database
 from kbforge.store.mentions import REFERS, Referrer, StoredLinks
@@ -415,6 +419,27 @@ class StoreView(View):
         """The subproblems whose entities changed since their confidence was computed."""
         return frozenset(name for (name,) in read_rows(self._rows, "stale"))
 
+    def _trust(self, told: Confidences) -> Trust:
+        """The trust in links by the confidence of entities, of which some is told."""
+
+        def trust(entities: IntArray) -> FloatArray:
+            numbers = np.unique(entities[entities >= 0])
+            if self._tell is None or not len(numbers):
+                return np.ones(len(entities))
+            sure, wanted = dict(told), numbers.tolist()
+            if self._store.has_stale:
+                homes = self._store.pages.homes([n for n in wanted if n not in sure])
+                stale = rows_of(self._rows, "stale", "subproblem", sorted({*homes.values()}))
+                sure |= self._told([name for (name,) in stale])
+            known = rows_of(self._rows, "confidence", "first", wanted)
+            of_numbers = {first: sure for first, _, _, _, sure in known} | sure
+            if not of_numbers.keys() >= {*wanted}:
+                damaged(self._rows, "the confidence of entities")
+            factors = trusted(np.array([of_numbers[n] for n in wanted]))
+            return np.asarray(at_numbers(numbers, factors, entities, 1.0))
+
+        return trust
+
     def _told(self, stale: Collection[int]) -> Confidences:
         return self._tell(sorted(stale)) if stale and self._tell is not None else {}
 
@@ -476,7 +501,9 @@ class StoreView(View):
                 return [], None
             _, numbers = self._store.entity(entity.id)
             found = self._store.pages.fragments(numbers)
-            return links.stating([found[n] for n in numbers], min(numbers), begin, most)
+            first = min(numbers)
+            trust = float(self._trust({})(np.array([first]))[0])
+            return links.stating([found[n] for n in numbers], first, trust, begin, most)
 
     def with_ids(self, ids: Sequence[str]) -> list[Entity]:
         """The entities with these ids, by subproblem."""
@@ -560,7 +587,7 @@ class StoreView(View):
         if learned and (facts := Facts.of(fragments, owners, corpus, together, *learned)):
             annotators.append(facts.annotate)
         if links is not None and relations is not None:
-            annotators.append(relations.annotator(links.ids, entities))
+            annotators.append(relations.annotator(links.ids, self._trust(told), entities))
         if dated:
             annotators.append(dated.annotator(corpus.several))
         yield from found.lines(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -23,7 +24,7 @@ from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import store_view
-from kbforge.kb.relations import Relations
+from kbforge.kb.relations import Relations, trusted
 from kbforge.store.changes import changes
 from kbforge.store.database import Database
 from kbforge.store.store import Store
@@ -61,15 +62,20 @@ def links_of(store: Store) -> Links:
         for code, *ranked in zip(*(column.tolist() for column in found.meanings), strict=True):
             own, key = divmod(code, len(keys))
             expected[ids[own], keys[key]] = [
-                (ids[meant], round(probability, 4))
+                (ids[meant], probability)
                 for meant, probability in (ranked[:2], ranked[2:])
                 if meant >= 0
             ]
     links: Links = {}
-    for entity in store_view(store).entities():
+    entities = list(store_view(store).entities())
+    assert all(entity.reported is not None for entity in entities)  # calibrated
+    trust = {entity.id: float(trusted(np.array(entity.confidence))) for entity in entities}
+    for entity in entities:
         for value in entity.properties["knows"]:
-            told = [(one.entity, one.probability) for one in value.meanings]
-            assert told == expected.get((entity.id, normalised(value.value)), [])
+            meant = expected.get((entity.id, normalised(value.value)), [])
+            assert [one.entity for one in value.meanings] == [id for id, _ in meant]
+            for one, (id, probability) in zip(value.meanings, meant, strict=True):
+                assert one.probability == pytest.approx(probability * trust[id], abs=1e-4)
             links[entity.id, normalised(value.value)] = value.entity
     return links
 
