@@ -30,8 +30,7 @@ def mcp(
     through standard input and output. With --http it listens at http://127.0.0.1:PORT/mcp instead,
     for programs on this machine only.
 
-    Tools: search_entities, get_entity, why, match_fragment, add_fragments, review_next, decide and
-    changes. Clients can ask before they call tools that write: add_fragments and decide.
+    Clients can ask you before they call the two tools that write: add_fragments and decide.
 
     Examples:
 
