@@ -257,8 +257,8 @@ RunSettings: TypeAlias = Annotated[
     list[str] | None,
     option(
         "--set",
-        "Set one of the names below, or an option of a plugin, such as likelihood.scale=2; may be "
-        "repeated. kbforge plugins show lists the options of plugins.",
+        "Set a name below, or an option of a plugin (kbforge plugins show lists them), such as "
+        "likelihood.scale=2; may be repeated.",
         metavar=NAME_VALUE,
         autocompletion=complete_setting,
     ),
