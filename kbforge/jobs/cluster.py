@@ -313,8 +313,8 @@ class KnowledgeBase:
 
     @cached_property
     def _corpus(self) -> Corpus:
-        refer = () if self._relations is None else self._relations.attributes
-        return Corpus.of(self._stated, refer)
+        found = () if self._relations is None else self._relations.attributes
+        return Corpus.of(self._stated, (*found, *declared_in(self.refers)))
 
     @cached_property
     def _stated(self) -> Statements:
