@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kbforge.fit.alpha import read_calibration
-from kbforge.fit.confidence import read_confidence
+from kbforge.fit.confidence import mapped, read_confidence
 from kbforge.models.bundle import Bundle, read_bundle, write_bundle
 from tests.jsonl import read_lines, write_lines
 
@@ -94,7 +94,7 @@ def test_cluster_writes_the_calibrated_confidence(program, test, train, tmp_path
     for entity, before in zip(entities, plain, strict=True):
         assert entity["reported"] == before["confidence"]
         size = np.array([sizes[entity["subproblem"]]], np.float64)
-        (expected,) = found.apply(np.array([entity["reported"]]), size).tolist()
+        (expected,) = mapped(found, np.array([entity["reported"]]), size).tolist()
         assert entity["confidence"] == pytest.approx(expected)
     program("show", kb, "--ambiguous", "--top", 1)
 
