@@ -69,6 +69,7 @@ from kbforge.jobs.cluster import cluster
 from kbforge.kb import facts
 from kbforge.kb.entities import Corpus, entities_of, entity_lines, firsts_of_entities
 from kbforge.kb.facts import FEATURES, WEIGHTS, Facts
+from kbforge.kb.pools import Pools
 from kbforge.kb.spelling import values_of
 from kbforge.kb.view import Policy, golden
 from kbforge.texts.kinds import email
@@ -415,8 +416,10 @@ class Lesson:
     def __init__(self, file: File) -> None:
         stated, words = statements_of(file.fragments), file.corpus.words
         assert words is not None
-        voters = facts.Voters(stated, file.fragments, file.corpus.several, None)
-        found = facts.questions_of(stated, file.entities, voters, words, None)
+        pools = Pools.of(stated, file.entities)
+        voters = facts.Voters(stated, file.fragments, file.corpus.several, None, pools.kinds)
+        of = file.entities, file.entities
+        found = facts.questions_of(stated, *of, pools, voters, words, None)
         self.questions, _, code, candidate = found
         q = self.questions
         self.right = np.zeros(len(q.cell), np.bool_)

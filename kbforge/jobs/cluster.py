@@ -72,6 +72,7 @@ from kbforge.kb.entities import (
 )
 from kbforge.kb.facts import Facts
 from kbforge.kb.links import KnownLink, Link, known_links_of, links_of
+from kbforge.kb.pools import Pools
 from kbforge.kb.read import largest
 from kbforge.kb.relations import AUTO, Relations, declared_in, require_attributes, trusted
 from kbforge.kb.times import StatedTimes
@@ -420,7 +421,7 @@ class KnowledgeBase:
         return [
             *([facts.annotate] if facts else ()),
             *([relations.annotator(ids, self._trust)] if relations else ()),
-            *([dated.annotator(self._corpus.several)] if dated else ()),
+            *([dated.annotator(self._corpus.several, self._pools)] if dated else ()),
         ]
 
     def _trust(self, entities: IntArray) -> FloatArray:
@@ -437,7 +438,12 @@ class KnowledgeBase:
     def _facts(self) -> Facts | None:
         """How probable values are that contradict each other; None if none do."""
         together = self.dated.together(self._firsts) if self.dated else None
-        return Facts.of(self.fragments, self._firsts, self._corpus, together)
+        return Facts.of(self.fragments, self._firsts, self._corpus, together, pools=self._pools)
+
+    @cached_property
+    def _pools(self) -> Pools:
+        """Which values of an attribute of an entity say the same."""
+        return Pools.of(self._stated, self._firsts, self._relations)
 
     @cached_property
     def _relations(self) -> Relations | None:

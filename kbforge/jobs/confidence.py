@@ -33,6 +33,8 @@ from kbforge.fit.confidence import ConfidenceMap, reads_whole, whole_of, with_wh
 from kbforge.fit.features import ClusteringReport
 from kbforge.jobs.models import restore
 from kbforge.kb.facts import facts_to_keep
+from kbforge.kb.pools import Pools
+from kbforge.kb.relations import Relations
 from kbforge.kb.times import StatedTimes
 from kbforge.store.database import Database
 from kbforge.store.pages import columns_of_pages, page_from_bytes, subproblems_of
@@ -173,7 +175,10 @@ def _facts_of(store: Store, report: _Report) -> LearnedState:
     entities = np.empty(len(fragments), np.int64)
     entities[of.members] = report.firsts().repeat(of.lengths)
     together = StatedTimes(fragments, store.time).together(entities)
-    return facts_to_keep(fragments, entities, store.corpus, together)
+    refer = sorted(store.corpus.refer)
+    relations = Relations.of(fragments, entities, refer) if refer else None
+    pools = Pools.of(statements_of(fragments), entities, relations)
+    return facts_to_keep(fragments, entities, store.corpus, together, pools)
 
 
 def _report(

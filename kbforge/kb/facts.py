@@ -1,8 +1,8 @@
 """Facts fused: how probable each value is where an entity's statements contradict each other.
 
-Spellings of one value are pooled (`kbforge.kb.spelling`; dates, telephone numbers and e-mail
-addresses by what they mean). An attribute of an entity is *in question* if more than one value is
-left. One of them is right, or none; nothing is inferred that nobody stated:
+Texts that say the same are pooled (`kbforge.kb.pools`). An attribute of an entity is *in question*
+if more than one value is left. One of them is right, or none; nothing is inferred that nobody
+stated:
 
     P(v) ~ exp(w x_v) / q(n_v) * product over the statements of v of r / (1 - r)
     P(none) ~ 1,    q(n) = (1 - m) m^(n - 1)
@@ -32,10 +32,8 @@ right value and a share f a wrong one, besides the fragment that states it first
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -47,10 +45,10 @@ from kbforge.contracts.entity import Probability
 from kbforge.files.columns import Statements, sources_of, statements_of
 from kbforge.kb.entities import Corpus, EntityColumns
 from kbforge.kb.looks import Looks, Pairs
-from kbforge.kb.spelling import MOST, Words, values_of
-from kbforge.numerics import at_numbers, starts_of
-from kbforge.texts.kinds import Kind, kind_of, read_as, read_otherwise
-from kbforge.texts.kinds import stated as normalised
+from kbforge.kb.pools import Pools, Said, codes, runs, sizes
+from kbforge.kb.spelling import Words
+from kbforge.numerics import at_numbers
+from kbforge.texts.kinds import Kind
 
 FEATURES = (
     "common",  # n / (n + 5), of the n statements of the value elsewhere in the file
@@ -72,7 +70,6 @@ _LEAST_RIGHT = 1 / 3  # an attribute with a smaller r, such as a number of rows,
 _LEAST_OF_SOURCE = 30  # statements with which a source has a rate of its own
 _MOST_COUNTS = 1 << 20  # of looks, that are kept
 _DIGITS = 3
-_DATES = ("date", "month first")
 
 
 class AttributeRates(Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,6 +137,7 @@ class Facts:
         rates: Rates | None = None,
         looks: Looks | None = None,
         weights: Sequence[float] = WEIGHTS,
+        pools: Pools | None = None,
     ) -> Facts | None:
         """The facts of a grouping; None if no value is in question.
 
@@ -151,14 +149,18 @@ class Facts:
                 [fragments]; values of other times do not contradict. None if there are no times.
             rates, looks: what was learned before; None learns.
             weights: of the features.
+            pools: which values say the same, with the kinds of `rates`; None computes them.
 
         """
         stated = statements_of(fragments)
         corpus = Corpus.of(stated) if corpus is None else corpus
-        voters = Voters(stated, fragments, corpus.several, rates)
+        pools = Pools.of(stated, entities, kinds=kinds_of(rates or {})) if pools is None else pools
+        voters = Voters(stated, fragments, corpus.several, rates, pools.kinds)
         words = Words.of(stated) if corpus.words is None else corpus.words
         together = entities if together is None else together
-        questions, looks, code, candidate = questions_of(stated, together, voters, words, looks)
+        questions, looks, code, candidate = questions_of(
+            stated, entities, together, pools, voters, words, looks
+        )
         if not len(code):
             return None
         prior = questions.features @ np.array(weights)
@@ -179,7 +181,7 @@ class Facts:
         """Says how probable values in question are: an `Annotator`."""
         cells = np.flatnonzero(np.diff(entities.value_start) > 1)
         values, owner, attribute = entities.values_of(cells)
-        code = _codes(entities.stated, owner, attribute, entities.value[values])
+        code = codes(entities.stated, owner, attribute, entities.value[values])
         found = at_numbers(self._code, self._confidence, code, -1.0)
         known = found >= 0
         told = zip(values[known].tolist(), found[known].tolist(), strict=True)
@@ -187,14 +189,25 @@ class Facts:
 
 
 def facts_to_keep(
-    fragments: Sequence[Fragment], of: IntArray, corpus: Corpus, together: IntArray
+    fragments: Sequence[Fragment], of: IntArray, corpus: Corpus, together: IntArray, pools: Pools
 ) -> LearnedState:
     """What a store keeps of a file, of looks the most frequent; arguments as for `Facts.of`."""
-    facts = Facts.of(fragments, of, corpus, together)
-    rates, looks = (facts.rates, facts.looks) if facts else ({}, Looks.of(statements_of(fragments)))
+    facts = Facts.of(fragments, of, corpus, together, pools=pools)
+    rates: Rates = {
+        name: AttributeRates(_RIGHT, _REPEATED, name in corpus.several, kind=kind)
+        for name, kind in pools.kinds.items()
+    }
+    rates, looks = (
+        (facts.rates, facts.looks) if facts else (rates, Looks.of(statements_of(fragments)))
+    )
     most = np.sort(np.argsort(-looks.counts, kind="stable")[:_MOST_COUNTS])
     arrays = {name: column[most] for name, column in looks._asdict().items()}
     return LearnedState({"rates": to_builtins(rates)}, arrays)
+
+
+def kinds_of(rates: Rates) -> dict[str, Kind]:
+    """The kinds of attributes that had values in question, for `Pools.of`."""
+    return {name: r.kind for name, r in rates.items() if r.kind is not None}
 
 
 def kept_facts(kept: LearnedState) -> tuple[Rates, Looks]:
@@ -269,57 +282,6 @@ def _log_odds(probability: FloatArray) -> FloatArray:
     return np.asarray(np.log(probability / (1 - probability)))
 
 
-class _Said(NamedTuple):
-    """What entities state, by entity, attribute and text; arrays of one shape."""
-
-    cell: IntArray  # of the entity and the attribute
-    code: IntArray  # of the entity and the text
-    attribute: IntArray
-    value: IntArray  # number of the text
-    fragment: IntArray
-
-    @classmethod
-    def of(cls, stated: Statements, entities: IntArray) -> _Said:
-        """What fragments state, each text once."""
-        owner = np.arange(len(entities)).repeat(np.diff(stated.starts))
-        attribute, entity = stated.attribute.astype(np.int64), entities[owner]
-        code = _codes(stated, entity, attribute, stated.value)
-        cell = entity * len(stated.attributes) + attribute
-        said = cls(cell, code, attribute, stated.value.astype(np.int64), owner)
-        said = said.where(np.argsort(code, kind="stable"))
-        is_new = np.diff(said.code, prepend=-1) | np.diff(said.fragment, prepend=-1)
-        return said.where(is_new != 0)
-
-    def where(self, rows: NDArray[Any]) -> _Said:
-        """Some of it."""
-        return _Said(*(column[rows] for column in self))
-
-    def texts(self, stated: Statements) -> list[str]:
-        """The texts."""
-        numbers = zip(self.attribute.tolist(), self.value.tolist(), strict=True)
-        return [stated.texts[attribute][number] for attribute, number in numbers]
-
-
-def _runs(numbers: IntArray) -> tuple[IntArray, IntArray]:
-    """The first place of each run of equal numbers, and the number of the run at each place."""
-    is_first = np.diff(numbers, prepend=-1) != 0
-    return np.flatnonzero(is_first), np.cumsum(is_first) - 1
-
-
-def _sizes(numbers: IntArray) -> IntArray:
-    """The size of the run of equal numbers at each place."""
-    run = _runs(numbers)[1]
-    return np.bincount(run)[run]
-
-
-def _codes(
-    stated: Statements, entity: IntArray, attribute: NDArray[np.integer], value: NDArray[np.integer]
-) -> IntArray:
-    """A number for an entity and a text, ascending by entity, attribute and number of the text."""
-    firsts = starts_of([len(texts) for texts in stated.texts])
-    return np.asarray(entity * firsts[-1] + firsts[attribute] + value)
-
-
 class Voters:
     """The attributes and, numbered after them, their sources with many statements."""
 
@@ -329,10 +291,10 @@ class Voters:
         fragments: Sequence[Fragment],
         several: Collection[str],
         rates: Rates | None,
+        kinds: Mapping[str, Kind],
     ) -> None:
-        self.attributes, self.rates = stated.attributes, rates
+        self.attributes, self.rates, self.kinds = stated.attributes, rates, kinds
         self._source, self._names = sources_of(fragments)
-        self.kinds = {name: r.kind for name, r in (rates or {}).items() if r.kind is not None}
         known = [(rates or {}).get(name) for name in self.attributes]
         of_several = [
             name in several if r is None else r.several
@@ -390,33 +352,40 @@ class Voters:
 
 
 def questions_of(
-    stated: Statements, entities: IntArray, voters: Voters, words: Words, looks: Looks | None
+    stated: Statements,
+    entities: IntArray,
+    together: IntArray,
+    pools: Pools,
+    voters: Voters,
+    words: Words,
+    looks: Looks | None,
 ) -> tuple[Questions, Looks, IntArray, IntArray]:
     """The values in question; the looks; and of each text in question the code and the candidate.
 
     Args:
         stated: what the fragments of a file state.
-        entities: the first fragment of the entity of each, shape [fragments].
-        voters: who states it; they learn the kinds of attributes in question that have none.
+        entities, together, pools: as for `Facts.of`.
+        voters: who states it.
         words, looks: those of the file; without looks these statements are counted.
 
     """
-    said = _Said.of(stated, entities)
-    said = said.where(_sizes(said.cell) > 1)
+    said = Said.of(stated, together)
+    said = said.where(sizes(said.cell) > 1)
     voter = voters.number(said.attribute, said.fragment)
-    first, text = _runs(said.code)
+    first, text = runs(said.code)
     texts = said.where(first)
-    contested = np.flatnonzero(_sizes(texts.cell) > 1)
-    pool, values = _pooled(stated, texts.where(contested), voters.kinds)
+    contested = np.flatnonzero(sizes(texts.cell) > 1)
+    some, values = texts.where(contested), pools.values
+    pool = pools.says(stated, entities[some.fragment], some.attribute, some.value)
     key = np.full(len(first), -1)
     key[contested] = texts.cell[contested] * len(values) + pool
     keys = np.unique(key[contested])
-    keys = keys[_sizes(keys // max(len(values), 1)) > 1]
+    keys = keys[sizes(keys // max(len(values), 1)) > 1]
     of_text = at_numbers(keys, np.arange(len(keys)), key, -1)
     is_asked = of_text[text] >= 0
     asked, candidate = said.where(is_asked), of_text[text[is_asked]]
     cells, number = np.divmod(keys, max(len(values), 1))
-    attribute, (start, cell) = cells % len(stated.attributes), _runs(cells)
+    attribute, (start, cell) = cells % len(stated.attributes), runs(cells)
     once = np.unique(candidate * len(entities) + asked.fragment, return_index=True)[1]
     size = np.bincount(candidate[once], minlength=len(keys))
     n_voters = len(voters.attribute)
@@ -424,11 +393,11 @@ def questions_of(
         candidate[once] * n_voters + voter[is_asked][once], return_counts=True
     )
     stating = np.unique(cell[candidate] * len(entities) + asked.fragment) // max(len(entities), 1)
-    pools = [values[k] for k in number.tolist()]
+    spelt = [values[k] for k in number.tolist()]
     is_first = voters.several[attribute]
     is_first[start] = True
     options, of_option = texts.where(of_text >= 0), of_text[of_text >= 0]
-    pairs = Pairs.of(start, pools, [stated.attributes[a] for a in attribute.tolist()])
+    pairs = Pairs.of(start, spelt, [stated.attributes[a] for a in attribute.tolist()])
     looks = Looks.of(stated, options.code, pairs.counted(size)) if looks is None else looks
     questions = Questions(
         voters.several,
@@ -438,7 +407,7 @@ def questions_of(
         _features(stated, options, of_option, words, looks, pairs, size),
         size.astype(np.float64),
         np.bincount(stating, minlength=len(start))[cell].astype(np.float64),
-        np.array([not value for value in pools], np.bool_),
+        np.array([not value for value in spelt], np.bool_),
         *np.divmod(votes, max(n_voters, 1)),
         n_votes.astype(np.float64),
         np.bincount(voter[~is_asked], minlength=n_voters).astype(np.float64),
@@ -447,44 +416,9 @@ def questions_of(
     return questions, looks, options.code, of_option
 
 
-def _pooled(stated: Statements, said: _Said, known: dict[str, Kind]) -> tuple[IntArray, list[str]]:
-    """The number of the value that each text spells, and the values in order; "" says nothing.
-    Kinds of attributes are added to those `known`."""
-    texts = said.texts(stated)
-    read = [normalised((text,)) for text in texts]
-    names = [stated.attributes[a] for a in said.attribute.tolist()]
-    counts: dict[str, Counter[str]] = {}
-    for name, value in zip(names, read, strict=True):
-        if name not in known:
-            counts.setdefault(name, Counter())[value] += 1
-    known |= {name: kind_of(of) for name, of in counts.items()}
-    kinds = read_otherwise(known)
-    pooled = list[str]()
-    for a, b in pairwise([*_runs(said.cell)[0].tolist(), len(texts)]):
-        if (kind := kinds.get(names[a])) is not None:
-            found = [read_as(kind, value) for value in read[a:b]]
-            pooled += map(_fuller(found).__getitem__, found) if kind in _DATES else found
-        else:
-            value_of = values_of(texts[a:b])[0]
-            pooled += [value_of[t] if r else "" for t, r in zip(texts[a:b], read[a:b], strict=True)]
-    values = sorted({*pooled})
-    numbers = {value: number for number, value in enumerate(values)}
-    return np.array([numbers[value] for value in pooled], np.int64), values
-
-
-def _fuller(dates: Sequence[str]) -> dict[str, str]:
-    """Dates, and for a year or a month the date in it, if there is only one; "1977" is no other
-    value than "1977-03-30"."""
-    if len({*dates}) > MOST:
-        return dict(zip(dates, dates, strict=True))
-    whole = {d for d in dates if not any(other.startswith(f"{d}-") for other in dates)}
-    within = {d: [w for w in whole if w == d or w.startswith(f"{d}-")] for d in dates}
-    return {d: found[0] if len(found) == 1 else d for d, found in within.items()}
-
-
 def _features(
     stated: Statements,
-    said: _Said,
+    said: Said,
     candidate: IntArray,
     words: Words,
     looks: Looks,

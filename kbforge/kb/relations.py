@@ -50,6 +50,7 @@ _LEAST_NAMES, _LEAST_SHARE = 3, 0.25
 _LEAST_NEAR, _FEWER_NEAR = 0.1, 0.3
 # b, fitted to eight sets: .057 to .076 without one of their four families, the evaluated one
 _WRONG = 0.065
+_LIKELY = 0.5  # values with links to one entity that are more probable than this say the same
 DIGITS = 4
 
 
@@ -59,8 +60,10 @@ AUTO = "auto"
 _NONE = "none"
 
 
-def declared_in(refers: str) -> tuple[str, ...]:
+def declared_in(refers: str | Sequence[str]) -> tuple[str, ...]:
     """The attributes that a user says refer; none if they are to be found."""
+    if not isinstance(refers, str):
+        return tuple(refers)
     names = () if refers in (AUTO, _NONE) else map(str.strip, refers.split(","))
     return tuple(filter(None, names))
 
@@ -224,7 +227,7 @@ class Relations:
         cls,
         fragments: Sequence[Fragment],
         entities: IntArray,
-        refers: str = AUTO,
+        refers: str | Sequence[str] = AUTO,
         stated: Statements | None = None,
     ) -> Relations | None:
         """The relations of a grouping; None if no attribute refers.
@@ -232,8 +235,8 @@ class Relations:
         Args:
             fragments: of a file.
             entities: a number of the entity of each, shape [fragments].
-            refers: the attributes that refer, separated by commas; "auto" finds them, "none" is
-                none.
+            refers: the attributes that refer, as names or separated by commas; "auto" finds them,
+                "none" is none.
             stated: what the fragments state.
 
         """
@@ -268,13 +271,10 @@ class Relations:
             cells = np.flatnonzero(np.isin(entities.attribute, refer))
             values, owner, attribute = entities.values_of(cells)
             owner = owner if numbers is None else numbers[owner]
-            places = zip(attribute.tolist(), entities.value[values].tolist(), strict=True)
-            keys = [self.keys.get(normalised(stated.texts[a][v]), -1) for a, v in places]
-            key, told = np.array(keys, np.int64), self.meanings
+            told = self.meanings
             sure = told.probability * trust(told.best)
             second_sure = told.second_probability * trust(told.second)
-            code = np.where(key < 0, -1, owner * len(self.keys) + key)
-            row = at_numbers(told.code, np.arange(len(told.code)), code, -1)
+            row = self._rows(stated, owner, attribute, entities.value[values])
             out: dict[int, str] = {}
             for value, at in zip(values[row >= 0].tolist(), row[row >= 0].tolist(), strict=True):
                 first = _json(ids[int(told.best[at])], sure[at])
@@ -285,6 +285,33 @@ class Relations:
             return out
 
         return meant
+
+    def probably(
+        self, stated: Statements, entity: IntArray, attribute: IntArray, value: IntArray
+    ) -> IntArray:
+        """The entity that each value means with p above one half, -1 without one; these and the
+        entities that state them are given by number."""
+        refer = np.array([name in self.attributes for name in stated.attributes], np.bool_)
+        asked, told = np.flatnonzero(refer[attribute]), self.meanings
+        row = self._rows(stated, entity[asked], attribute[asked], value[asked])
+        out = np.full(len(entity), -1)
+        likely = (row >= 0) & (np.append(told.probability, 0.0)[row] > _LIKELY)
+        out[asked[likely]] = told.best[row[likely]]
+        return out
+
+    def _rows(
+        self,
+        stated: Statements,
+        entity: IntArray,
+        attribute: NDArray[np.integer],
+        value: NDArray[np.integer],
+    ) -> IntArray:
+        """The row of what each value means, stated by an entity with this number; -1 without."""
+        places = zip(attribute.tolist(), value.tolist(), strict=True)
+        keys = [self.keys.get(normalised(stated.texts[a][v]), -1) for a, v in places]
+        key, told = np.array(keys, np.int64), self.meanings
+        code = np.where(key < 0, -1, entity * len(self.keys) + key)
+        return at_numbers(told.code, np.arange(len(told.code)), code, -1)
 
 
 def trusted(confidence: FloatArray) -> FloatArray:
@@ -338,7 +365,7 @@ class Names:
         key = normalised(name)
         return self.keys.setdefault(key, len(self.keys)) if _has_letter(key) else -1
 
-    def referring(self, refers: str) -> tuple[str, ...]:
+    def referring(self, refers: str | Sequence[str]) -> tuple[str, ...]:
         """The attributes that refer, as `Relations.of` is told."""
         if refers == _NONE:
             return ()

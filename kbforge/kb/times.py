@@ -9,10 +9,10 @@ A time is a text in ISO 8601, such as 2019, 2019-03 or 2019-03-01T10:00Z; withou
 Texts stay as stated, and are compared as periods of microseconds.
 
 A statement holds from its begin to the end that its source gives. Without one it holds until the
-first statement of another value that begins after it ends, where an attribute has one value at a
-time (not in `Corpus.several`). A value holds when one of its statements does: in spans, between
-which others hold. So the order of statements does not matter, and a later one adds `until` to a
-value, but removes none.
+first statement that begins after it ends and says something else (`kbforge.kb.pools`), where an
+attribute has one value at a time (not in `Corpus.several`). A value holds when one of its
+statements does: in spans, between which others hold. So the order of statements does not matter,
+and a later one adds `until` to a value, but removes none.
 
 | member of a value | meaning |
 |---|---|
@@ -45,6 +45,7 @@ from kbforge.files.columns import metadata_of, statements_of
 
 if TYPE_CHECKING:
     from kbforge.kb.entities import Annotator, EntityColumns
+    from kbforge.kb.pools import Pools
 
 EXPECTED = "a time such as 2019, 2019-03 or 2019-03-01T10:00Z"
 """What an error about a time expects."""
@@ -148,8 +149,9 @@ class StatedTimes:
         _, first, which = np.unique(code, return_index=True, return_inverse=True)
         return np.asarray(first[which])
 
-    def annotator(self, several: Collection[str]) -> Annotator:
-        """Says when values held; attributes in `several` have no contradictions."""
+    def annotator(self, several: Collection[str], pools: Pools) -> Annotator:
+        """Says when values held; attributes in `several` have no contradictions, nor do values that
+        say the same."""
 
         def members(entities: EntityColumns) -> dict[int, str]:
             statements = self._statements(entities)
@@ -163,7 +165,9 @@ class StatedTimes:
             may_end = single[entities.attribute[cell]] & (is_over == 0)
             end, until = self._contradictions(cell, first, last, may_end)
             end = np.where(is_over, self._after[last], end)
-            return self._told(value, first, last, end, np.where(is_over, last, until))
+            until = np.where(is_over, last, until)
+            end, until = self._lasting(pools.of_values(entities)[value], first, end, until, may_end)
+            return self._told(value, first, last, end, until)
 
         return members if self._texts else lambda entities: {}
 
@@ -200,17 +204,41 @@ class StatedTimes:
         until = np.where(ends, first[order[np.where(ends, following, 0)]], -1)
         return np.where(ends, self._begin[until], self._never), until
 
+    def _lasting(
+        self,
+        said: IntArray,
+        first: IntArray,
+        end: IntArray,
+        until: IntArray,
+        may_end: NDArray[np.bool_],
+    ) -> tuple[IntArray, IntArray]:
+        """The places and the numbers of ends: what a statement says lasts as long as statements
+        that say the same follow; `said` is a number for what it says."""
+        order, starts = self._spans(said, first, end)
+        length = np.diff(starts, append=len(order))
+        latest = np.maximum.reduceat((end * (len(self._texts) + 1) + until + 1)[order], starts)
+        latest_of = np.empty_like(end)
+        latest_of[order] = latest.repeat(length)
+        ends, untils = np.divmod(latest_of, len(self._texts) + 1)
+        return np.where(may_end, ends, end), np.where(may_end, untils - 1, until)
+
+    def _spans(self, said: IntArray, first: IntArray, end: IntArray) -> tuple[IntArray, IntArray]:
+        """The order of statements by what they say and begin, and where each span begins in it."""
+        n, order = self._never + 1, np.lexsort((first, said))
+        said, first, end = (of[order] for of in (said, first, end))
+        # a span goes on while a statement begins before those until there have ended
+        reached = np.maximum.accumulate(said * n + end)
+        is_new = np.append(True, (said * n + self._begin[first])[1:] > reached[:-1])
+        return order, np.flatnonzero(is_new)
+
     def _told(
         self, value: IntArray, first: IntArray, last: IntArray, end: IntArray, until: IntArray
     ) -> dict[int, str]:
         """The members of values, from their statements and when these end."""
-        n, m = self._never + 1, len(self._texts)
-        order = np.lexsort((first, value))
+        m = len(self._texts)
+        order, starts = self._spans(value, first, end)
         value, first, last, end, until = (of[order] for of in (value, first, last, end, until))
-        # a span goes on while a statement begins before those until there have ended
-        reached = np.maximum.accumulate(value * n + end)
-        is_new = np.append(True, (value * n + self._begin[first])[1:] > reached[:-1])
-        starts, span = np.flatnonzero(is_new), np.cumsum(is_new) - 1
+        span = np.arange(len(starts)).repeat(np.diff(starts, append=len(order)))
         stated = np.unique(np.append(span * m + first, span * m + last))
         until = np.maximum.reduceat(end * (m + 1) + until + 1, starts) % (m + 1) - 1
         last = self._of_rank[np.maximum.reduceat(self._rank[last], starts)]

@@ -26,6 +26,7 @@ from kbforge.contracts import (
 )
 from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import NotFoundError, StoreError, UsageError, quoted
+from kbforge.files.columns import statements_of
 from kbforge.kb.entities import (
     MOST_ALTERNATIVES,
     Annotator,
@@ -35,8 +36,9 @@ from kbforge.kb.entities import (
     entities_of,
     with_made,
 )
-from kbforge.kb.facts import Facts, Rates, kept_facts
+from kbforge.kb.facts import Facts, Rates, kept_facts, kinds_of
 from kbforge.kb.looks import Looks
+from kbforge.kb.pools import Pools
 from kbforge.kb.read import made_from_json
 from kbforge.kb.relations import Trust, trusted
 from kbforge.kb.spelling import Words
@@ -582,14 +584,17 @@ class StoreView(View):
         found = Assembler(fragments, subproblems, self._most, corpus, numbered)
         relations = None if links is None else links.relations(fragments, entities)
         annotators, dated = list[Annotator](), StatedTimes(fragments, self._store.time)
-        learned = self._store.facts
-        together = dated.together(owners)
-        if learned and (facts := Facts.of(fragments, owners, corpus, together, *learned)):
+        learned, together = self._store.facts, dated.together(owners)
+        kinds = kinds_of(learned[0]) if learned else {}
+        pools = Pools.of(statements_of(fragments), owners, relations, entities, kinds)
+        if learned and (
+            facts := Facts.of(fragments, owners, corpus, together, *learned, pools=pools)
+        ):
             annotators.append(facts.annotate)
         if links is not None and relations is not None:
             annotators.append(relations.annotator(links.ids, self._trust(told), entities))
         if dated:
-            annotators.append(dated.annotator(corpus.several))
+            annotators.append(dated.annotator(corpus.several, pools))
         yield from found.lines(
             lambda entities: map(id_of, entities.firsts.tolist()), sure, annotators
         )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import pairwise
 
+import numpy as np
 import orjson
 import pytest
 from hypothesis import given
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from kbforge.contracts import Entity, Fragment, Value
 from kbforge.contracts.fragment import TIMES
 from kbforge.errors import BadRecord, UsageError
-from kbforge.files.columns import in_metadata, metadata_of
+from kbforge.files.columns import in_metadata, metadata_of, statements_of
 from kbforge.kb.entities import entity_lines
+from kbforge.kb.pools import Pools
 from kbforge.kb.times import (
     Period,
     StatedTimes,
@@ -105,7 +107,8 @@ def fragments_of(statements) -> list[Fragment]:
 def entity_of(fragments, several=()) -> Entity:
     apart = in_metadata(fragments, "seen")
     one = tuple(range(len(fragments)))
-    annotators = [StatedTimes(apart, "seen").annotator(several)]
+    pools = Pools.of(statements_of(apart), np.zeros(len(apart), np.int64))
+    annotators = [StatedTimes(apart, "seen").annotator(several, pools)]
     (entity,) = assemble(apart, posterior(subproblem(one, (1, [one]))), annotators=annotators)
     return entity
 
@@ -221,8 +224,9 @@ def test_columns_say_the_same(statements):
     assert apart[0] == in_metadata(of, "seen")[0]
     one = tuple(range(len(of)))
     grouped = posterior(subproblem(one, (1, [one])))
+    pools = Pools.of(statements_of(apart), np.zeros(len(of), np.int64))
     lines = [
-        [*entity_lines(f, grouped, annotators=[StatedTimes(f, "seen").annotator(())])]
+        [*entity_lines(f, grouped, annotators=[StatedTimes(f, "seen").annotator((), pools)])]
         for f in (apart, in_metadata(of, "seen"), columns_of(in_metadata(of, "seen")))
     ]
     assert lines[0] == lines[1] == lines[2]
@@ -233,13 +237,23 @@ def test_several_values_at_a_time_do_not_contradict():
     assert [(v.first, v.until) for v in found.values()] == [("2010", None), ("2012", None)]
 
 
+def test_a_year_and_the_date_in_it_do_not_end_each_other():
+    stated = [("1928", "2015"), ("26 February 1928", "2017"), ("1928-02-26", "2018")]
+    assert {v.until for v in values_of(stated).values()} == {None}
+    found = values_of([*stated, ("1931-05-01", "2019")])
+    assert [found[text].until for text, _ in stated] == ["2019"] * 3
+    assert found["1931-05-01"].until is None
+    assert not holds(found["1928"], read_time("2020"))
+
+
 # Times of single values.
 
 
 def single(stated, several=("x",)) -> dict[str, Value]:
     values = tuple(stated)
     fragments = [Fragment("f", {"x": values}, metadata={TIMES: {"x": stated}})]
-    annotators = [StatedTimes(fragments, None).annotator(several)]
+    pools = Pools.of(statements_of(fragments), np.zeros(1, np.int64))
+    annotators = [StatedTimes(fragments, None).annotator(several, pools)]
     (entity,) = assemble(fragments, posterior(subproblem((0,), (1, [(0,)]))), annotators=annotators)
     return {value.value: value for value in entity.properties["x"]}
 
