@@ -70,6 +70,7 @@ from kbforge.kb import facts
 from kbforge.kb.entities import Corpus, entities_of, entity_lines, firsts_of_entities
 from kbforge.kb.facts import FEATURES, WEIGHTS, Facts
 from kbforge.kb.pools import Pools
+from kbforge.kb.relations import Relations
 from kbforge.kb.spelling import values_of
 from kbforge.kb.view import Policy, golden
 from kbforge.texts.kinds import email
@@ -401,7 +402,10 @@ class File:
 
     def fused(self, weights: Sequence[float]) -> Iterator[Entity]:
         """Its entities of two or more fragments."""
-        found = Facts.of(self.fragments, self.entities, self.corpus, weights=weights)
+        relations = Relations.of(self.fragments, self.entities)
+        pools = Pools.of(statements_of(self.fragments), self.entities, relations)
+        given = self.fragments, self.entities, self.corpus
+        found = Facts.of(*given, weights=weights, pools=pools)
         told = [] if found is None else [found.annotate]
         lines = entity_lines(self.fragments, self.posterior, 0, None, None, self.corpus, told)
         return (entity for entity in entities_of(lines) if len(entity.fragments) > 1)

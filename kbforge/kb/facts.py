@@ -374,17 +374,10 @@ def questions_of(
     voter = voters.number(said.attribute, said.fragment)
     first, text = runs(said.code)
     texts = said.where(first)
-    contested = np.flatnonzero(sizes(texts.cell) > 1)
-    some, values = texts.where(contested), pools.values
-    pool = pools.says(stated, entities[some.fragment], some.attribute, some.value)
-    key = np.full(len(first), -1)
-    key[contested] = texts.cell[contested] * len(values) + pool
-    keys = np.unique(key[contested])
-    keys = keys[sizes(keys // max(len(values), 1)) > 1]
-    of_text = at_numbers(keys, np.arange(len(keys)), key, -1)
+    keys, of_text = _candidates(stated, entities, texts, pools)
     is_asked = of_text[text] >= 0
     asked, candidate = said.where(is_asked), of_text[text[is_asked]]
-    cells, number = np.divmod(keys, max(len(values), 1))
+    cells, number = np.divmod(keys, max(len(pools.values), 1))
     attribute, (start, cell) = cells % len(stated.attributes), runs(cells)
     once = np.unique(candidate * len(entities) + asked.fragment, return_index=True)[1]
     size = np.bincount(candidate[once], minlength=len(keys))
@@ -393,7 +386,7 @@ def questions_of(
         candidate[once] * n_voters + voter[is_asked][once], return_counts=True
     )
     stating = np.unique(cell[candidate] * len(entities) + asked.fragment) // max(len(entities), 1)
-    spelt = [values[k] for k in number.tolist()]
+    spelt = [pools.values[k] for k in number.tolist()]
     is_first = voters.several[attribute]
     is_first[start] = True
     options, of_option = texts.where(of_text >= 0), of_text[of_text >= 0]
@@ -414,6 +407,21 @@ def questions_of(
         voters.attribute,
     )
     return questions, looks, options.code, of_option
+
+
+def _candidates(
+    stated: Statements, entities: IntArray, texts: Said, pools: Pools
+) -> tuple[IntArray, IntArray]:
+    """The candidates, as numbers of the cell and of what it says, ascending; and the place of that
+    of each text, -1 for a text that is not in question."""
+    contested = np.flatnonzero(sizes(texts.cell) > 1)
+    some, n = texts.where(contested), max(len(pools.values), 1)
+    key = np.full(len(texts.cell), -1)
+    says = pools.says(stated, entities[some.fragment], some.attribute, some.value)
+    key[contested] = some.cell * n + says
+    keys = np.unique(key[contested])
+    keys = keys[sizes(keys // n) > 1]
+    return keys, at_numbers(keys, np.arange(len(keys)), key, -1)
 
 
 def _features(
