@@ -1,15 +1,16 @@
-"""The neighbourhood of an entity: possible merges and similar entities.
+"""The neighbourhood of an entity: possible merges, related and similar entities.
 
-Neighbours are entities that share a cluster with it in some particle, then those that share index
-keys; a key with few entities counts more. The drawing follows Fruchterman and Reingold (1991): each
-pair of nodes repels, each edge attracts, and the entity itself stays in the middle.
+Neighbours are entities that share a cluster with it in some particle, then those that its values
+name, or whose values name it, then those that share index keys; a key with few entities counts
+more. The drawing follows Fruchterman and Reingold (1991): each pair of nodes repels, each edge
+attracts, and the entity itself stays in the middle.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,8 +42,9 @@ def neighbourhood(readers: Readers, id: str) -> dict[str, Any]:
     """An entity and its neighbours, with the connections of each pair, and positions for drawing.
 
     Nodes are references with `x` and `y` from 0 to 1, the entity itself first. An edge has the
-    probability that the two share a cluster (`joined`), the number of keys that their first
-    fragments share, and values that both but few others state.
+    probability that the two share a cluster (`joined`), the `links` of values of one that name the
+    other, each with the id of the entity that states it and the attribute, the number of keys that
+    their first fragments share, and values that both but few others state.
 
     Raises NotFoundError if there is no such entity now.
     """
@@ -50,21 +52,23 @@ def neighbourhood(readers: Readers, id: str) -> dict[str, Any]:
         home, members = store.entity(id)
         joined = _joined(store, [home])
         beside = {a if b == id else b: p for (a, b), p in joined.items() if id in (a, b)}
-        near = _near(readers, store, members)
+        near, related = _near(readers, store, members), _related(readers, store, id)
         ranked = sorted(beside, key=lambda other: (-beside[other], other))
-        ranked += sorted(near.keys() - beside, key=lambda other: (-near[other], other))
+        ranked += [other for other in related if other not in beside]
+        ranked += sorted(near.keys() - {*ranked}, key=lambda other: (-near[other], other))
         ids = [id, *[other for other in ranked if other != id][:MOST_NEIGHBOURS]]
         nodes = [plain(one) for one in references(readers, store, ids)]
         rows = list(rows_of(store.database.connection, "entity", "id", ids))
         joined = _joined(store, sorted({home for _, home, _ in rows}))
         said = _said(store, {id: numbers_from_bytes(held).tolist() for id, _, held in rows})
-        edges = _edges(readers, store, ids, joined, said)
+        edges = _edges(readers, store, ids, joined, said, _links(readers, store, ids))
     strength = np.zeros((len(ids), len(ids)))
     strength[0, 1:] = strength[1:, 0] = 0.3  # so that nothing drifts away
     place = {one: at for at, one in enumerate(ids)}
     for edge in edges:
         at = place[edge["first"]], place[edge["second"]]
         pull = edge["joined"] + 0.1 * min(edge["keys"], 5) + 0.2 * bool(edge["values"])
+        pull += 0.3 * bool(edge["links"])
         strength[at] = strength[at[::-1]] = 0.2 + pull
     for node, (x, y) in zip(nodes, _drawn(strength).tolist(), strict=True):
         node["x"], node["y"] = x, y
@@ -90,6 +94,30 @@ def _joined(store: Store, names: Sequence[int]) -> dict[Pair, float]:
             for pair in pairs:
                 found[pair] += weight
     return {pair: min(probability, 1.0) for pair, probability in found.items()}
+
+
+def _related(readers: Readers, store: Store, id: str) -> list[str]:
+    """The entities that an entity's values name, the most probable first, then those whose values
+    name it; at most `MOST_NEIGHBOURS` each."""
+    view = readers.view_of(store)
+    (own,) = view.with_ids([id])
+    named: dict[str, float] = {}
+    for value in chain.from_iterable(own.properties.values()):
+        for meaning in value.meanings[:1]:
+            named[meaning.entity] = max(named.get(meaning.entity, 0.0), meaning.probability)
+    tails = sorted(named, key=lambda other: (-named[other], other))[:MOST_NEIGHBOURS]
+    heads, _ = view.stating(own, 0, MOST_NEIGHBOURS)
+    return list(dict.fromkeys((*tails, *(one.entity for one in heads))))
+
+
+def _links(readers: Readers, store: Store, ids: Sequence[str]) -> dict[Pair, list[Pair]]:
+    """Which entities' values name which: the head and the attribute of each link, by pair."""
+    found: dict[Pair, dict[Pair, None]] = defaultdict(dict)
+    for head in readers.view_of(store).with_ids(ids):
+        for attribute, values in head.properties.items():
+            for tail in {value.meanings[0].entity for value in values if value.meanings}:
+                found[min(head.id, tail), max(head.id, tail)][head.id, attribute] = None
+    return {pair: [*links] for pair, links in found.items()}
 
 
 def _near(readers: Readers, store: Store, numbers: Sequence[int]) -> dict[str, float]:
@@ -129,6 +157,7 @@ def _edges(
     ids: Sequence[str],
     joined: Mapping[Pair, float],
     said: Mapping[str, Sequence[Fragment]],
+    links: Mapping[Pair, Sequence[Pair]],
 ) -> list[dict[str, Any]]:
     """The connections of each pair of entities, the strongest edges first."""
     values = {
@@ -140,20 +169,27 @@ def _edges(
     keys = {id: _keys(readers, store, said[id]) for id in ids}
     edges: list[dict[str, Any]] = []
     for first, second in combinations(ids, 2):
-        probability = joined.get((min(first, second), max(first, second)), 0.0)
+        pair = min(first, second), max(first, second)
+        probability, linked = joined.get(pair, 0.0), links.get(pair, ())
         shared = len(keys[first] & keys[second])
         both = sorted(values[first] & values[second] & telling)[:_MOST_VALUES]
-        if probability or both or shared >= (1 if first == ids[0] else _LEAST_KEYS):
+        if probability or linked or both or shared >= (1 if first == ids[0] else _LEAST_KEYS):
             edges.append(
                 {
                     "first": first,
                     "second": second,
                     "joined": probability,
+                    "links": [list(one) for one in linked],
                     "keys": shared,
                     "values": [list(one) for one in both],
                 }
             )
-    edges.sort(key=lambda e: (-e["joined"], e["first"] != ids[0], -len(e["values"]), -e["keys"]))
+    edges.sort(
+        key=lambda e: (
+            *(-e["joined"], e["first"] != ids[0]),
+            *(-len(e["links"]), -len(e["values"]), -e["keys"]),
+        )
+    )
     return edges[:_MOST_EDGES]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import urlencode
@@ -40,6 +40,8 @@ _MOST_VALUES = 12  # of an attribute
 _MOST_RESULTS = 20
 _WIDTH, _HEIGHT = 720, 480  # of the drawing of a neighbourhood
 _BESIDE = 60  # left and right of the circles, for their names
+_MOST_SHOWN = 24  # characters of a name there
+_CHARACTER, _LINE = 8, 16  # room for text there
 _LONGEST_ID = 4_096  # characters
 _SAME = {"same": True, "different": False, "skip": None}
 
@@ -324,17 +326,41 @@ def _neighbours_view(found: Facts) -> Facts:
         }
         for node in found["nodes"]
     ]
-    by_id = {node["id"]: node for node in nodes}
+    by_id = {node["id"]: node for node in _labelled(nodes)}
     edges = [
         edge
         | {
             "first": by_id[edge["first"]],
             "second": by_id[edge["second"]],
-            "kind": "joined" if edge["joined"] else "values" if edge["values"] else "keys",
+            "kind": next(kind for kind in ("joined", "links", "values", "keys") if edge[kind]),
+            "links": [
+                (by_id[head], attribute, by_id[tail])
+                for head, attribute in edge["links"]
+                for tail in {edge["first"], edge["second"]} - {head}
+            ],
         }
         for edge in found["edges"]
     ]
-    return {"nodes": nodes, "edges": edges, "width": _WIDTH, "height": _HEIGHT}
+    more = {"width": _WIDTH, "height": _HEIGHT, "most": _MOST_SHOWN}
+    return {"nodes": nodes, "edges": edges} | more
+
+
+def _labelled(nodes: Sequence[Facts]) -> Sequence[Facts]:
+    """Circles with the height of their names, which overlap no others: under the circle, or over
+    it, or not at all."""
+    taken = list[tuple[int, int, int]]()  # the middle, half the width, and the height
+    for node in nodes:
+        at, half = node["at"], _CHARACTER * min(len(node["name"]), _MOST_SHOWN) // 2
+        places = node["down"] + node["radius"] + 13, node["down"] - node["radius"] - 5
+        free = (
+            place
+            for place in places
+            if all(abs(at - x) >= half + w or abs(place - y) >= _LINE for x, w, y in taken)
+        )
+        node["label"] = next(free, None)
+        if node["label"] is not None:
+            taken.append((at, half, node["label"]))
+    return nodes
 
 
 def _review_view(_: Facts) -> Facts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from kbforge.jobs.views import around
 from kbforge_serve import facts as module
 from kbforge_serve import listing as list_module
 from kbforge_serve.neighbourhood import MOST_NEIGHBOURS, _drawn, neighbourhood
+from kbforge_serve.pages import _neighbours_view
 from kbforge_serve.readers import Readers
 from tests.people import people
 from tests.serve.said import Said
@@ -98,3 +100,44 @@ def test_a_drawing_stays_in_its_square_and_keeps_nodes_apart(n: int) -> None:
     apart = np.sqrt(((at[:, None] - at) ** 2).sum(axis=2)) + np.eye(n)
     assert apart.min() > 0.02
     assert np.array_equal(at, _drawn(strength))
+
+
+def test_values_that_name_entities_are_links(tmp_path: Path) -> None:
+    path = str(tmp_path / "kb.sqlite")
+    given = [
+        Fragment("1", {"name": ("Ada King",), "employer": ("Acme Engines",)}),
+        Fragment("2", {"name": ("Acme Engines",), "seat": ("Ely",)}),
+        Fragment("3", {"name": ("Ely",)}),
+    ]
+    add_fragments(path, given, RunOptions(likelihood="names", refers="employer,seat"))
+    readers = Readers(path)
+    ada, acme, ely = (around(path, [id])[0].id for id in "123")
+    told = neighbourhood(readers, acme)
+    assert {node["id"] for node in told["nodes"]} == {ada, acme, ely}
+    links = {frozenset((e["first"], e["second"])): e["links"] for e in told["edges"]}
+    assert links[frozenset((ada, acme))] == [[ada, "employer"]]
+    assert links[frozenset((acme, ely))] == [[acme, "seat"]]
+    drawn = _neighbours_view(told)
+    assert {edge["kind"] for edge in drawn["edges"]} == {"links"}
+    named = [[(a["id"], name, b["id"]) for a, name, b in e["links"]] for e in drawn["edges"]]
+    assert sorted(named) == sorted([[(ada, "employer", acme)], [(acme, "seat", ely)]])
+
+
+@pytest.mark.parametrize("n", [2, 5, 19])
+def test_names_do_not_overlap(n: int) -> None:
+    strength = np.zeros((n, n))
+    strength[0, 1:] = strength[1:, 0] = 0.5
+    nodes = [
+        {"id": str(k), "name": "a name that is long " * 2, "size": 1 + k, "x": x, "y": y}
+        for k, (x, y) in enumerate(_drawn(strength).tolist())
+    ]
+    shown = [
+        node
+        for node in _neighbours_view({"nodes": nodes, "edges": []})["nodes"]
+        if node["label"] is not None
+    ]
+    assert shown[0]["id"] == "0"
+    assert len(shown) > n // 2
+    for one, other in combinations(shown, 2):
+        beside = abs(one["at"] - other["at"]) >= 24 * 8
+        assert beside or abs(one["label"] - other["label"]) >= 16
