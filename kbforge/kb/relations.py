@@ -384,9 +384,10 @@ class Names:
         `entities` has a number of the entity of each fragment, shape [fragments].
         """
         asking, asked = stated_in(self._stated, attributes, self.keys)
+        texts = texts_of(self.units)
         return meanings_of(
-            Mentions(self.key, entities[self.fragment], self.units[self.fragment]),
-            Mentions(asked, asking if of_fragments else entities[asking], self.units[asking]),
+            Mentions(self.key, entities[self.fragment], texts[self.fragment]),
+            Mentions(asked, asking if of_fragments else entities[asking], texts[asking]),
             len(self.keys),
             entities if of_fragments else None,
         )
@@ -484,3 +485,9 @@ def units_of(fragments: Sequence[Fragment]) -> IntArray:
     units, _ = sources_of(fragments)
     sizes = np.append(np.bincount(units[units >= 0]), 0)
     return np.where(sizes[units] > LARGEST_UNIT, -1, units)
+
+
+def texts_of(units: IntArray) -> IntArray:
+    """The units that vote as texts, -1 for the others: one with all fragments is the file itself,
+    and names no less than the file does."""
+    return units if (units != units[:1]).any() else np.full(len(units), -1)

@@ -354,7 +354,9 @@ class StoredLinks:
             (count,) = ask(self._rows, f"SELECT count(*) FROM ({of})", limit)[0]
             if not count:
                 damaged(self._rows, "the index of fragment")
-            self._large[unit] = count > LARGEST_UNIT
+            every = "SELECT count(*) FROM (SELECT 1 FROM fragment LIMIT ?)"
+            (of_all,) = ask(self._rows, every, limit[1:])[0]
+            self._large[unit] = count > LARGEST_UNIT or count == of_all  # the file itself
         return self._large[unit]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from kbforge.jobs.cluster import cluster
 from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
+from kbforge.jobs.views import entities_of as entities_of_file
 from kbforge.jobs.views import store_view, view_of
 from kbforge.kb import relations
 from kbforge.kb.edges import edges_of
@@ -237,3 +239,27 @@ def test_values_of_later_fragments_are_judged_by_what_a_store_learned(tmp_path: 
     assert entities(path)["New Person"].properties["town"][0].confidence is not None
     again = refit(path)
     assert again.told["already"]
+
+
+def test_a_source_of_all_fragments_is_no_text(tmp_path: Path) -> None:
+    """It names no less than the file: links are as probable as without it, here and in a store."""
+    names = ("Paris", "Paris", "Ann", "Rome")
+    plain = [Fragment(f"f{k}", {"name": (name,)}) for k, name in enumerate(names)]
+    plain.append(Fragment("f4", {"name": ("Bo Lee",), "place": ("Paris",)}))
+    alike = [replace(one, source="places.csv") for one in plain]
+    mixed = [*alike[:-1], replace(alike[-1], source="people.csv")]
+    options = RunOptions(likelihood="names", alpha=1.0, refers="place")
+    sure = []
+    for number, fragments in enumerate((plain, alike, mixed)):
+        file, path = tmp_path / f"{number}.jsonl", str(tmp_path / f"{number}.sqlite")
+        cluster(fragments, options).write(file)
+        add_fragments(path, fragments, options)
+        assert lines_of(path) == file.read_bytes()
+        (value,) = (v for e in entities_of_file(str(file)) for v in e.properties.get("place", ()))
+        sure.append(value.meanings[0].probability)
+    assert sure[0] == sure[1] == sure[2]
+    near = cluster(
+        [replace(one, source="notes") for one in (plain[0], plain[-1])] + plain[1:4], options
+    )
+    (value,) = (v for e in near.entities for v in e.properties.get("place", ()))
+    assert value.meanings[0].probability > sure[0]  # a text of two fragments
