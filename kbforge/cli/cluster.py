@@ -246,7 +246,7 @@ def write_clustered(
         what = "an earlier file" if len(replaced) == 1 else "earlier files"
         console.note(f"note: replaced {what}: {listed(replaced, 3, 400)}")
     kb = replace(kb, times=replace(times, reading=reading, writing=writing))
-    console.notes((kb.note_of_links(),))
+    console.notes(filter(None, (kb.note_of_links(),)))
     if as_json:
         console.print_json(kb.summary())
     else:

@@ -28,7 +28,7 @@ show_app = typer.Typer(add_completion=False)
 _OF_ENTITIES = ("entity_id", "fragment_id", "top", "ambiguous", "at", "fragments")
 _OF_PAIRS = ("first", "second", "tree", "linkage", "confidence_map")
 _UNUSED = {
-    "": _OF_PAIRS,
+    "": _OF_PAIRS[1:],
     "--similarity": _OF_ENTITIES,
     "--path": (*_OF_ENTITIES[:-1], *_OF_PAIRS[2:]),
     "--predicates": (*_OF_ENTITIES, *_OF_PAIRS),
@@ -43,8 +43,8 @@ def show(
         str | None,
         typer.Argument(
             metavar="ID",
-            help="With --similarity: id of a fragment; with --path: id, fragment or name of an "
-            "entity.",
+            help="Show this entity, by id, fragment or name. With --similarity: id of a fragment; "
+            "with --path: an entity.",
         ),
     ] = None,
     second: Annotated[
@@ -124,6 +124,8 @@ def show(
 
         kbforge show kb.jsonl --ambiguous --top 10
 
+        kbforge show kb.jsonl "Ada Lovelace"
+
         kbforge show kb.jsonl --fragment row-17 --json
 
         kbforge show kb.jsonl --fragment row-17 --at 2019
@@ -145,6 +147,10 @@ def show(
     elif predicates:
         _show_predicates(kb, as_json)
     elif not similarity:
+        if first is not None:
+            if entity_id is not None or fragment_id is not None:
+                raise UsageError("an entity by its name, --id and --fragment cannot be combined")
+            entity_id = _called(kb, first)
         _show_entities(kb, entity_id, fragment_id, top, ambiguous, at, fragments, as_json)
     elif first is None:
         raise UsageError("--similarity: expected the id of a fragment, or of two")
@@ -162,10 +168,21 @@ def _require_used(context: typer.Context, modes: list[str]) -> None:
     raise UsageError(
         f"{named} and {mode} cannot be combined"
         if mode
-        else "two ids require --similarity or --path; --id and --fragment show an entity"
-        if named in ("FIRST", "SECOND")
+        else "two ids require --similarity or --path; one shows an entity"
+        if named == "SECOND"
         else f"{named} requires --similarity"
     )
+
+
+def _called(kb: str, text: str) -> str:
+    """The id of the entity with this id, fragment or name."""
+    from kbforge.jobs.views import entities_of
+    from kbforge.kb.edges import edge_table
+
+    if kb == "-":
+        raise UsageError("an entity by its name needs a file or a store, not standard input")
+    with edge_table(entities_of(kb), (text,)) as table:
+        return table.called(text)
 
 
 def _show_path(kb: str, one: str, other: str, fragments: str | None, as_json: bool) -> None:

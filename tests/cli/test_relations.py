@@ -136,12 +136,22 @@ def test_what_is_not_connected(program, kb):
         ("--path ada society --predicates", "--path and --predicates cannot be combined"),
         ("--path ada society --similarity", "--similarity and --path cannot be combined"),
         ("--predicates ada", "FIRST and --predicates cannot be combined"),
-        ("ada", "two ids require --similarity or --path; --id and --fragment show an entity"),
+        ("ada society", "two ids require --similarity or --path; one shows an entity"),
+        ("ada --id ada", "an entity by its name, --id and --fragment cannot be combined"),
+        ("Nobody", 'the knowledge base has no entity "Nobody", by id, fragment or name'),
         ("--tree x.svg", "--tree requires --similarity"),
     ],
 )
 def test_errors_are_one_sentence(program, kb, command, sentence):
     program("show", "kb.jsonl", *command.split()).require_refusal(f"kbforge: {sentence}", 1, 2)
+
+
+def test_an_entity_is_shown_by_id_fragment_or_name(program, kb):
+    by_id = program("show", "kb.jsonl", "--id", "ada").out
+    for text in ("ada", "f2"):
+        assert program("show", "kb.jsonl", text).out == by_id
+    name = program("show", "kb.jsonl", "--id", "ada", "--json").json["entities"][0]["name"]
+    assert program("show", "kb.jsonl", name.upper()).out == by_id
 
 
 def test_an_entity_is_shown_with_those_around_it(program, kb):

@@ -108,11 +108,16 @@ def graph_command(
             "command continues"
         )
         raise typer.Exit(interrupts.exit_code())
+    if job.is_another(into):
+        console.remark(
+            "the graph differs from what the store learned from; "
+            f"kbforge refit {quoted(into, 400)} learns from it, and --into NEW begins anew"
+        )
     least = job.least_change(into, at_least)
-    if undo:
-        with console.working("undoing"):
-            done = job.undo(found, into, undo, least)
-        console.note(f"{done} in {quoted(into, 400)}")
+    with console.working("undoing"):
+        done = job.undo(found, into, undo or (), least)
+    if done or undo:
+        console.note(f"{done or 'nothing is left to undo'} in {quoted(into, 400)}")
     with console.working("writing the graph"):
         report = job.write(found, found.plan(into, least), output, into)
     console.notes(found.shape.notes)

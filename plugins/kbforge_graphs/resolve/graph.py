@@ -20,6 +20,7 @@ from kbforge.files.io import open_folder
 from kbforge.jobs.decide import Ties, decide
 from kbforge.jobs.decide import undo as withdraw
 from kbforge.jobs.opening import locked
+from kbforge.jobs.report import status_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge.store.tables import write_rows
@@ -59,8 +60,15 @@ class Graph:
         ]
 
 
+def is_another(store: str) -> bool:
+    """Whether the fragments of a store differ much from those that its models learned from."""
+    return status_of(store).refit_is_worth_it
+
+
 _LEAST = "least_change"
 """The fact with the least probability of a change."""
+_UNDONE = "undone_names"
+"""The fact with the names that were undone, and the keys of an undo that has not ended."""
 
 
 def least_change(store: str, given: float | None) -> float:
@@ -69,9 +77,13 @@ def least_change(store: str, given: float | None) -> float:
         known: float = held.fact(_LEAST, 0.0)
         if given is None or given == known:
             return known
-        row = {_LEAST: (orjson.dumps(given),)}
-        held.database.transaction(lambda rows: write_rows(rows, "meta", row))
+        _remember(held, _LEAST, given)
         return given
+
+
+def _remember(store: Store, name: str, fact: object) -> None:
+    row = {name: (orjson.dumps(fact),)}
+    store.database.transaction(lambda rows: write_rows(rows, "meta", row))
 
 
 def undo(graph: Graph, store: str, names: Iterable[str], at_least: float) -> str:
@@ -79,14 +91,22 @@ def undo(graph: Graph, store: str, names: Iterable[str], at_least: float) -> str
 
     The survivor of a merge parts from all that joined it; without it, what joined others stays.
     First the decisions that say otherwise are withdrawn, the latest first. What then still differs
-    is decided. Returns what was done, in words.
+    is decided. An undo that was interrupted goes on, whatever is undone now. Returns what was done,
+    in words.
 
     Raises:
-        NotFoundError: a name that no merge and no parting has.
+        NotFoundError: a name that no merge and no parting has, or had.
 
     """
     plan = graph.plan(store, at_least)
-    undone = {key for name in names for key in _undone(graph, plan, name)}
+    with locked(store) as held:
+        known = held.fact(_UNDONE, {"names": [], "keys": []})
+        undone = {key for name in names for key in _undone(graph, plan, name, known["names"])}
+        if not undone and not known["keys"]:
+            return ""
+        undone.update(known["keys"])
+        known = {"names": sorted({*known["names"], *names}), "keys": sorted(undone)}
+        _remember(held, _UNDONE, known)
     withdrawn = made = 0
     while numbers := _contradicting(store, _wanted(plan, undone)):
         for number in numbers:
@@ -99,14 +119,19 @@ def undo(graph: Graph, store: str, names: Iterable[str], at_least: float) -> str
         decide(store, decisions, ties=_ties(wanted))
         made += len(decisions)
         plan = graph.plan(store, at_least)
+    with locked(store) as held:
+        _remember(held, _UNDONE, {**known, "keys": []})
     counts = [(withdrawn, "withdrawn"), (made, "made")]
     return " and ".join(f"{counted(n, 'decision')} {done}" for n, done in counts if n)
 
 
-def _undone(graph: Graph, plan: Plan, name: str) -> set[str]:
-    """The keys that leave what they joined, or are whole again, if a name is undone."""
+def _undone(graph: Graph, plan: Plan, name: str, before: Collection[str]) -> set[str]:
+    """The keys that leave what they joined, or are whole again, if a name is undone.
+
+    None do if it was undone `before`.
+    """
     keys = [key for key in graph.keys_of(name) if plan.changes(key)]
-    if not keys:
+    if not keys and name not in before:
         changed = [graph.shape.name_of(key) for key in plan.of_key if plan.changes(key)]
         raise NotFoundError(
             f"{quoted(name)} is in no merge and no parting of this graph"

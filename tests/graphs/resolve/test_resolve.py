@@ -19,7 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kbforge.fit.choices import RunOptions
+from kbforge.jobs.decide import decide
 from kbforge.jobs.update import add_fragments
+from kbforge_graphs.resolve import graph as graph_module
 from kbforge_graphs.resolve.graph import Graph, least_change, undo, write
 from kbforge_graphs.resolve.plan import Grouping, Plan
 from tests.graphs.resolve.shapes import SEP, SHAPES, contents
@@ -354,9 +356,10 @@ def test_merged_undone_and_merged_again(folder, tmp_path, program):
     assert contents(out) == before == contents(folder)
     again = json.loads(program(*job).out)  # it stays undone
     assert again["joined"] == []
-    refused = program(*job, "--undo", "MR. SCROOGE")
+    assert "nothing is left to undo" in program(*job, "--undo", names[0]).err
+    refused = program(*job, "--undo", "ALBERT")
     assert refused.code == 2
-    assert "MR. SCROOGE is in no merge and no parting" in refused.err
+    assert "ALBERT is in no merge and no parting" in refused.err
 
 
 def test_a_decision_joins_whole_entities_and_is_undone_as_one(tmp_path, program):
@@ -394,6 +397,31 @@ def test_undoing_a_merge_is_one_decision(tmp_path):
     assert graph.plan(store).of_key["VICTORIA"] == graph.plan(store).of_key["SCROOGE"]
     assert undo(graph, store, ["VICTORIA"], 0.0).endswith("made")
     assert len(graph.plan(store).nodes) == len(graph.recorded)
+
+
+@pytest.mark.parametrize("again", [["VICTORIA", "ALBERT"], []])
+def test_an_interrupted_undo_goes_on(tmp_path, monkeypatch, again):
+    """With the same names or in the next run: as many decisions as without the interruption."""
+    graph = Graph(str(SHAPES["graphrag"](tmp_path / "graph")))
+    alike = [replace(x, properties={"name": ("ONE",)}) for x in graph.fragments]
+    stores = [str(tmp_path / name) for name in ("whole.sqlite", "broken.sqlite")]
+    for store in stores:
+        add_fragments(store, alike, RunOptions(likelihood="names"))
+    undo(graph, stores[0], ["VICTORIA", "ALBERT"], 0.0)
+
+    def broken(store, decisions, **more):
+        decide(store, decisions[:1], **more)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(graph_module, "decide", broken)
+    with pytest.raises(KeyboardInterrupt):
+        undo(graph, stores[1], ["VICTORIA", "ALBERT"], 0.0)
+    monkeypatch.undo()
+    assert undo(graph, stores[1], again, 0.0).endswith("made")
+    plans = [graph.plan(store) for store in stores]
+    whole, continued = (sorted(sorted(node.mentions) for node in plan.nodes) for plan in plans)
+    assert whole == continued
+    assert undo(graph, stores[1], [], 0.0) == ""
 
 
 def test_a_store_remembers_how_sure_changes_are(tmp_path, program):
