@@ -559,6 +559,11 @@ def naming_ranks(attributes: Sequence[str], refer: Collection[str] = ()) -> list
     return [UNNAMING + 1 if name in refer else _naming_rank(name) for name in attributes]
 
 
+def is_whole_name(attribute: str) -> bool:
+    """Whether an attribute alone has the names of entities, which may be many at one time."""
+    return _naming_rank(attribute) <= _TITLES.index("fullname")
+
+
 def _naming_rank(attribute: str) -> int:
     letters = "".join(filter(str.isalnum, attribute.casefold()))
     if letters in _TITLES:

@@ -150,8 +150,10 @@ class StatedTimes:
         return np.asarray(first[which])
 
     def annotator(self, several: Collection[str], pools: Pools) -> Annotator:
-        """Says when values held; attributes in `several` have no contradictions, nor do values that
-        say the same."""
+        """Says when values held; attributes in `several` have no contradictions, nor have names, of
+        which another is a spelling or an alias, nor do values that say the same."""
+
+        from kbforge.kb.entities import is_whole_name  # its reader needs this module
 
         def members(entities: EntityColumns) -> dict[int, str]:
             statements = self._statements(entities)
@@ -159,8 +161,9 @@ class StatedTimes:
                 return {}
             value, first, last, is_over = statements
             cell = np.searchsorted(entities.value_start, value, "right") - 1
+            attributes = entities.stated.attributes
             single = np.array(
-                [name not in several for name in entities.stated.attributes], np.bool_
+                [not (name in several or is_whole_name(name)) for name in attributes], np.bool_
             )
             may_end = single[entities.attribute[cell]] & (is_over == 0)
             end, until = self._contradictions(cell, first, last, may_end)

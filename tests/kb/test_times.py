@@ -507,3 +507,18 @@ def test_a_policy_s_dates_after_the_time_do_not_count():
 )
 def test_no_time_is_said_twice(one, said):
     assert when(one, (one,)) == said
+
+
+def test_a_name_does_not_end() -> None:
+    """Another name is a spelling or an alias; what else is stated ends as before."""
+    stated = [("Helena Brandt", "Leeds", "1995"), ("H. Brandt", "York", "2003")]
+    fragments = [
+        Fragment(f"f{n}", {"name": (name,), "town": (town,), "seen": (time,)})
+        for n, (name, town, time) in enumerate(stated)
+    ]
+    values = entity_of(fragments).properties
+    assert {one.value: one.until for one in values["name"]} == {
+        "Helena Brandt": None,
+        "H. Brandt": None,
+    }
+    assert {one.value: one.until for one in values["town"]} == {"Leeds": "2003", "York": None}
