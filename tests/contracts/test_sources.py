@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import sqlite3
 import zipfile
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar
 
+import pytest
 from openpyxl import Workbook
 
+from kbforge.errors import KBForgeError
 from kbforge.testing import SourceContract
 
 PADDING = "x" * 150
@@ -175,3 +180,26 @@ class TestXlsx(Tables):
             for part in whole.namelist():
                 plain.writestr(part, whole.read(part))
         return out.getvalue()
+
+
+class TestSql(Tables):
+    name = "sql"
+    filename = "input.db"
+    options: ClassVar = {**Tables.options, "query": "SELECT * FROM people"}
+
+    def file(self, rows: Sequence[Row]) -> bytes:
+        with contextlib.closing(sqlite3.connect(":memory:")) as database:
+            database.execute(f"CREATE TABLE people ({', '.join(COLUMNS)})")
+            values = [[each.get(column) for column in COLUMNS] for each in rows]
+            database.executemany("INSERT INTO people VALUES (?, ?, ?, ?)", values)
+            database.commit()
+            return database.serialize()
+
+    def inputs(self, folder: Path, content: bytes) -> list[str]:
+        return [f"sqlite:///{path}" for path in super().inputs(folder, content)]
+
+    def test_a_missing_file_is_a_sentence(self, tmp_path: Path) -> None:
+        inputs = self.inputs(tmp_path, self.document(1))
+        (tmp_path / self.filename).unlink()
+        with pytest.raises(KBForgeError):
+            self._read(inputs)

@@ -268,7 +268,7 @@ def test_tables_sort_by_their_heads(address, opened) -> None:
     page = opened()
     page.goto(address + places(page, address)["neighbourhood"])
     head = page.locator("th", has_text="shared keys")
-    numbers = page.locator("table.sorts tbody td:nth-child(4)")
+    numbers = page.locator("table.sorts tbody td:nth-child(5)")
     head.get_by_role("button").press("Enter")
     assert head.get_attribute("aria-sort") == "descending"
     told = [int(text) for text in numbers.all_inner_texts()]
