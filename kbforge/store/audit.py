@@ -89,7 +89,7 @@ def signed(by: str | None, note: str | None = None) -> Iterator[None]:
 
 
 def _who() -> str:
-    with contextlib.suppress(OSError, KeyError):  # a user without a name
+    with contextlib.suppress(OSError, KeyError, ImportError):  # a user without a name, or none
         return (os.environ.get(AS) or getpass.getuser())[:MOST_NAME]
     return "unknown"
 

@@ -137,7 +137,7 @@ def test_while_rates_are_learned_a_signal_ends_it(tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.mkdir()
     with started("cluster", people, "-o", out / "kb.jsonl") as running:
-        wait_until_it_has_worked(running.pid, 3.0)
+        wait_until_it_has_worked(running.pid, 2.0)
         running.send_signal(signal.SIGTERM)
         _, err = running.communicate(timeout=300)
     assert running.returncode == 143

@@ -83,7 +83,7 @@ class Loading:
         if name == "{module}":
             os.kill(os.getpid(), signal.{number})
 sys.meta_path.insert(0, Loading())
-sys.argv = ["kbforge", "cluster", "people.jsonl", "-o", "kb.jsonl"]
+sys.argv = ["kbforge", "cluster", "many.jsonl", "-o", "kb.jsonl"]
 from kbforge.__main__ import main
 main()
 """
@@ -100,6 +100,8 @@ main()
     ],
 )
 def test_a_signal_while_modules_are_loaded_is_a_sentence(people, module, number, code, said):
+    # so many that a signal which is sent again comes before their end
+    write_people(people.parent / "many.jsonl", 1_000)
     script = _LOADING.format(module=module, number=number)
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=people.parent, capture_output=True, text=True
