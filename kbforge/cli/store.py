@@ -345,15 +345,12 @@ def decide(
 
 def _list_decisions(store: str, as_json: bool) -> None:
     from kbforge.clustering.constraints import called
-    from kbforge.jobs.decide import deciders
-    from kbforge.store.audit import made_by
+    from kbforge.jobs.decide import signed_decisions
     from kbforge.store.database import Database
     from kbforge.store.store import Store
 
     with Database(store) as database, database.snapshot():
-        decisions, programs = Store(database).decisions(), deciders(Store(database))
-        lines = made_by(database.connection)
-    made = [(one, lines.get(one.number)) for one in decisions]
+        decisions = signed_decisions(Store(database))
     if as_json:
         rows = [
             {
@@ -363,25 +360,25 @@ def _list_decisions(store: str, as_json: bool) -> None:
                 "b": one.second,
                 "run": one.run,
                 "undone": one.undone,
-                "by": line.by if line else programs.get(one.number),
-                "program": one.number in programs,
-                "at": line.at if line else None,
-                "note": line.note if line else "",
+                "by": by,
+                "program": is_program,
+                "at": at,
+                "note": note,
             }
-            for one, line in made
+            for one, by, is_program, at, note in decisions
         ]
         console.print_json({"decisions": rows})
     elif not decisions:
         console.note("the store has no decisions")
     else:
-        for one, line in made:
+        for one, by, _, _, note in decisions:
             said = f"{called(one.decision)} in run {one.run}"
             if one.undone is not None:
                 said += f", undone in run {one.undone}"
-            if who := line.by if line else programs.get(one.number):
-                said += f", by {quoted(who, 400)}"
-            if line and line.note:
-                said += f": {quoted(line.note, 400)}"
+            if by:
+                said += f", by {quoted(by, 400)}"
+            if note:
+                said += f": {quoted(note, 400)}"
             console.stdout().print(said, markup=False, soft_wrap=True)
 
 

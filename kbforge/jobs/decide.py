@@ -23,7 +23,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -64,7 +64,7 @@ from kbforge.jobs.opening import (
     resume,
     unchanged,
 )
-from kbforge.store.audit import record, signed
+from kbforge.store.audit import made_by, record, signed
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import (
@@ -460,6 +460,26 @@ def answers_in(store: Store) -> list[Said]:
 def deciders(store: Store) -> dict[int, str]:
     """The programs that made decisions, by the numbers of these."""
     return {number: by for by, *_, number in store.fact(_PROGRAMS, []) if number is not None}
+
+
+class SignedDecision(NamedTuple):
+    """A decision, who made it, when and why, as far as the store knows."""
+
+    record: DecisionRecord
+    by: str | None
+    is_program: bool
+    at: float | None  # seconds since 1970, UTC
+    note: str
+
+
+def signed_decisions(store: Store) -> list[SignedDecision]:
+    """All decisions, the first one first; those older than the audit have no time."""
+    lines, programs, found = made_by(store.database.connection), deciders(store), []
+    for one in store.decisions():
+        line, program = lines.get(one.number), programs.get(one.number)
+        who, when, why = (program, None, "") if line is None else (line.by, line.at, line.note)
+        found.append(SignedDecision(one, who, program is not None, when, why))
+    return found
 
 
 @contextlib.contextmanager

@@ -204,10 +204,6 @@ class Store:
         """The last runs, or those before a number, the latest first."""
         return [_run(row) for row in self._last("run", most, before)]
 
-    def last_decisions(self, most: int, before: int | None = None) -> list[DecisionRecord]:
-        """The last decisions, or those before a number, the latest first."""
-        return [_decision(row) for row in self._last("decision", most, before)]
-
     def last_lines(self, most: int, before: int | None = None) -> list[AuditLine]:
         """The last lines of the audit, or those before a number, the latest first."""
         return [line_of(row) for row in self._last("audit", most, before)]

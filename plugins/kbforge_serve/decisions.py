@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kbforge.contracts.entity import Natural
-from kbforge.jobs.decide import deciders
-from kbforge.store.audit import made_by
+from kbforge.jobs.decide import signed_decisions
 from kbforge_serve.answers import Answer
 from kbforge_serve.readers import Readers
 
@@ -39,12 +38,8 @@ def decisions_of(
 ) -> Decisions:
     """The latest decisions before a number: of one person or program, or only those in force."""
     with readers.store() as store:
-        lines = made_by(store.database.connection)
-        programs = deciders(store)
         found = list[MadeDecision]()
-        for one in reversed(store.decisions()):
-            line = lines.get(one.number)
-            who = programs.get(one.number) if line is None else line.by
+        for one, who, _, when, why in reversed(signed_decisions(store)):
             if (
                 (before is not None and one.number >= before)
                 or (by and who != by)
@@ -53,7 +48,6 @@ def decisions_of(
                 continue
             if len(found) == most:
                 return Decisions(found, found[-1].number)
-            when, why = (None, "") if line is None else (line.at, line.note)
             pair = one.number, one.same, one.first, one.second, one.run, one.undone
             found.append(MadeDecision(*pair, who, when, why))
         return Decisions(found, None)

@@ -250,7 +250,7 @@ def _range(wanted: Filter) -> tuple[str, list[Any]]:
 def _count(store: Store, wanted: Filter) -> int:
     """How many entities have the size and the confidence."""
     rows, (said, values) = store.database.connection, _range(wanted)
-    if _range(wanted) == _range(Filter()) and not store.has_stale:  # SQLite counts rows quickly
+    if (said, values) == _range(Filter()) and not store.has_stale:  # SQLite counts rows quickly
         return int(ask(rows, "SELECT count(*) FROM confidence")[0][0])
     return int(ask(rows, f"SELECT count(*) FROM confidence WHERE {said}", values)[0][0])
 
@@ -317,13 +317,16 @@ def _scanned(
     store: Store, wanted: Filter, order: Order, begin: list[float] | None, most: int
 ) -> tuple[list[_Row], int, list[float] | None]:
     """Selected entities in order, how many were read, and the last one's key if it read enough."""
+    if _is_plain(wanted):
+        found = _next(store, wanted, order, begin, most)
+        return found, len(found), None
     found, read, fragments = list[_Row](), 0, 0
     while len(found) < most:
-        part = _next(store, wanted, order, begin, most if _is_plain(wanted) else _AT_ONCE)
+        part = _next(store, wanted, order, begin, _AT_ONCE)
         if not part:
             break
-        members = {} if _is_plain(wanted) else _members(store, part)
-        found += part if _is_plain(wanted) else _checked(store, wanted, part, members)
+        members = _members(store, part)
+        found += _checked(store, wanted, part, members)
         read += len(part)
         fragments += sum(map(len, members.values()))
         begin = part[-1].key(order)
