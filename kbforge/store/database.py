@@ -75,6 +75,9 @@ written several times per transaction."""
 _FLAGS = os.O_RDWR | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _FULL = ("database or disk is full", "disk i/o error", "no space")
 
+_WHOLE = "BEGIN IMMEDIATE", "COMMIT", "ROLLBACK"  # of a transaction
+_PART = "SAVEPOINT part", "RELEASE part", "ROLLBACK TO part"  # of one in a rehearsal
+
 MODE = 0o600
 """The mode of a new store, minus the umask; files beside a store have the store's mode."""
 MARK = "log"
@@ -326,6 +329,7 @@ class Database:
         self._seen = 0
         self._marked = False  # whether the store says that its log has more
         self._told = False  # whether the file alone says so
+        self.rehearsing = False  # whether all transactions will be undone
         self._settles = write  # until it is closed
         self._rested: tuple[int, int, int] | None = None  # see `rest`
         self._held = contextlib.ExitStack()
@@ -572,7 +576,7 @@ class Database:
         Raises OutputError if there is no room, the file cannot be written, or another program has
         written to it since the last transaction.
         """
-        if self.version == VERSION:
+        if self.version == VERSION and not self.rehearsing:
             if not self._marked:
                 self._commit(_mark)
                 self._marked, self._told = True, False
@@ -582,8 +586,9 @@ class Database:
 
     def _commit(self, write: Callable[[sqlite3.Connection], None]) -> None:
         connection = self.connection
+        begin, end, undo = _PART if self.rehearsing else _WHOLE
         with self._in_words():
-            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(begin)
             try:
                 if self._data_version() != self._seen:
                     raise OutputError(
@@ -591,13 +596,29 @@ class Database:
                         "in the meantime; run the same command again"
                     )
                 write(connection)
-                connection.execute("COMMIT")
+                connection.execute(end)
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
+                    connection.execute(undo)
                 raise
             if self.version is None:
                 self.version = version_of(connection, self.path)
+
+    @contextlib.contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """All transactions in this block are undone at its end; its reads see what they wrote.
+
+        No other connection sees anything of it. Sessions that took part are outdated afterwards.
+        """
+        with self._in_words():
+            self.connection.execute(_WHOLE[0])
+        self.rehearsing = True
+        try:
+            yield
+        finally:
+            self.rehearsing = False
+            if self.connection.in_transaction:  # SQLite ends it after some errors
+                self.connection.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:

@@ -281,7 +281,8 @@ def _references(
             ordered = sorted(lines[n] for n in held)
             fragments = [fragment_from_bytes(line) for _, line in ordered]
             name = described(fragments, corpus).name
-            readers.remember((learned, content), name)
+            if not store.database.rehearsing:  # its numbers will be of other fragments
+                readers.remember((learned, content), name)
         sure = changed[id].confidence if home in stale else confidence[held[0]]
         out.append(EntityReference(id, name, len(held), sure))
     return out

@@ -235,14 +235,14 @@ class Pages:
         status = 200
         try:
             if answer == "undo":
-                shown["effect"] = plain(questions.undo())
+                shown["done"] = plain(questions.undo())
             else:
-                shown["effect"] = plain(questions.answer(first, second, _SAME[answer]))
+                shown["done"] = plain(questions.answer(first, second, _SAME[answer]))
         except (ContradictionError, LikelihoodError) as error:
             shown["error"] = sentence_of(error, self._service.readers.path)
             status = status_of(error)
-        if shown["effect"] is not None:
-            shown["effect"]["said"] = _said(answer, shown["effect"])
+        if (done := shown["done"]) is not None:
+            shown["said"] = _said(answer, done)
         found = plain(questions.next())
         return self._page(request, "review.html", found, status=status, **shown)
 
@@ -365,14 +365,14 @@ def _labelled(nodes: Sequence[Facts]) -> Sequence[Facts]:
 
 def _review_view(_: Facts) -> Facts:
     """Whether nothing was answered."""
-    return {"effect": None, "error": None}
+    return {"done": None, "error": None}
 
 
-def _said(answer: str, effect: Facts) -> str:
+def _said(answer: str, done: Facts) -> str:
     """What an answer did, in words."""
     if answer == "skip":
         return "Skipped."
     if answer == "undo":
-        return "Undone." if effect["undone"] else "There was no answer to undo."
+        return "Undone." if done["undone"] else "There was no answer to undo."
     said = "One entity." if answer == "same" else "Two entities."
-    return f"{said} That was decided before." if effect["already"] else said
+    return f"{said} That was decided before." if done["already"] else said

@@ -18,27 +18,24 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import orjson
-from msgspec import UNSET, UnsetType
 
 from kbforge.contracts import Explanation, Subproblem
 from kbforge.contracts.entity import Natural
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError, quoted
 from kbforge.fit.questions import PairQuestion, PosteriorQueue
 from kbforge.fit.review import Side, evidence_on
-from kbforge.jobs.opening import require_all
-from kbforge.store.changes import changes
 from kbforge.store.pages import page_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, rows_of
 from kbforge_serve.answers import Answer, EntityReference, Record, record_of
-from kbforge_serve.facts import holding, references
+from kbforge_serve.effects import Effect, nothing, observed
+from kbforge_serve.facts import holding
 from kbforge_serve.readers import Readers
-from kbforge_serve.writer import Decided, Undone, Writer
+from kbforge_serve.writer import Decided, Writer, honouring, undoing
 
 _AT_ONCE = 16  # subproblems that are read together
 _READING = 0.2  # seconds of reading on, once there is a question
@@ -105,27 +102,18 @@ class NextQuestion(Answer, frozen=True):
 
 
 class Answered(Answer, frozen=True):
-    """An answer, and its effect: entities that changed, or else those of the pair."""
+    """An answer, and its effect; `decision` is None if it was skipped."""
 
     decision: Natural | None
-    run: Natural | None
     already: bool
-    before: list[EntityReference]
-    after: list[EntityReference]
-    moved: list[str]
-    n_moved: Natural
+    effect: Effect
 
 
 class TakenBack(Answer, frozen=True):
-    """A withdrawn answer, and its effect; all null if there was none."""
+    """A withdrawn answer, and its effect; both None if there was none."""
 
     undone: LastAnswer | None
-    run: Natural | UnsetType | None = UNSET
-    already: bool | UnsetType = UNSET
-    before: list[EntityReference] | UnsetType = UNSET
-    after: list[EntityReference] | UnsetType = UNSET
-    moved: list[str] | UnsetType = UNSET
-    n_moved: Natural | UnsetType = UNSET
+    effect: Effect | None
 
 
 class Questions:
@@ -169,23 +157,32 @@ class Questions:
         with self._lock:
             pair = frozenset((first, second))
             question = self._asked.get(pair)
-            before = self._entities((first, second))
-            told: Decided | None = None
-            if same is not None:
-                reported = None if question is None else question.reported
-                try:
-                    told = self._writer.honour(same, first, second, reported).result()
-                except (ContradictionError, LikelihoodError):
-                    if question is not None:
-                        self._queue.pass_over(question)
-                    raise
+            try:
+                decided, effect = self._decided(first, second, same, question)
+            except (ContradictionError, LikelihoodError):
+                if question is not None:
+                    self._queue.pass_over(question)
+                raise
             if question is not None:
                 self._queue.add(question, same)
             self._asked.pop(pair, None)
-            decision = None if told is None or told.already else told.decision
+            decision = None if decided is None or decided.already else decided.decision
             self._answers.append((LastAnswer(first, second, same, decision), question))
-            effect = self._effect(told, before, (first, second))
-            return Answered(None if told is None else told.decision, **effect)
+            if decided is None:
+                return Answered(None, False, effect)
+            return Answered(decided.decision, decided.already, effect)
+
+    def _decided(
+        self, first: str, second: str, same: bool | None, question: PairQuestion | None
+    ) -> tuple[Decided | None, Effect]:
+        """The decision, unless the pair is skipped, and its effect."""
+        pair = (first, second)
+        if same is None:
+            with self._readers.store() as store:
+                return None, nothing(self._readers, store, pair)
+        reported = None if question is None else question.reported
+        act = honouring(same, first, second, reported)
+        return self._writer.perform(observed(self._readers, act, pair)).result()
 
     def undo(self) -> TakenBack:
         """Undo the last answer given here, and ask again.
@@ -196,17 +193,19 @@ class Questions:
         """
         with self._lock:
             if not self._answers:
-                return TakenBack(None)
+                return TakenBack(None, None)
             last, question = self._answers[-1]
             pair = (last.first, last.second)
-            before = self._entities(pair)
-            told: Undone | None = None
-            if last.decision is not None:
-                told = self._writer.undo(last.decision).result()
+            if last.decision is None:
+                with self._readers.store() as store:
+                    effect = nothing(self._readers, store, pair)
+            else:
+                act = observed(self._readers, undoing(last.decision), pair)
+                _, effect = self._writer.perform(act).result()
             self._answers.pop()
             if question is not None:
                 self._queue.undo()
-            return TakenBack(last, **self._effect(told, before, pair))
+            return TakenBack(last, effect)
 
     # -- the queue ----------------------------------------------------------------------------
 
@@ -311,60 +310,10 @@ class Questions:
             evidence.probability,
         )
 
-    # -- what an answer does ------------------------------------------------------------------
-
-    def _entities(self, pair: Sequence[str]) -> _Entities:
-        """References by id to the entities that a decision may change; the ids of the pair's
-        entities."""
-        with self._readers.store() as store:
-            numbers = store.pages.numbers(pair)
-            require_all(store, pair, numbers)
-            homes = sorted(set(store.pages.homes(list(numbers.values())).values()))
-            rows = rows_of(store.database.connection, "entity", "subproblem", homes)
-            near = references(self._readers, store, [id for id, *_ in islice(rows, _MOST_NEAR)])
-            own = list(holding(self._readers, store, list(numbers.values())).values())
-            return {one.id: one for one in (*near, *own)}, _distinct(own)
-
-    def _effect(
-        self, told: Decided | Undone | None, before: _Entities, pair: Sequence[str]
-    ) -> dict[str, Any]:
-        """The effect of an answer: the entities that changed, or else those of the pair."""
-        already = told is not None and told.already
-        run = None if told is None or already else told.run
-        known, were = before
-        with self._readers.store() as store:
-            changed = [] if run is None else list(changes(store, run - 1, run))
-            sizes = {one.entity: len(one.before) for one in changed if one.before}
-            are = [one.entity for one in changed if one.after]
-            if changed:
-                were = list(sizes)
-            else:
-                numbers = store.pages.numbers(pair)
-                are = _distinct(holding(self._readers, store, list(numbers.values())).values())
-            moved = sorted({id for one in changed for id in {*one.after}.difference(one.before)})
-            return {
-                "run": run,
-                "already": already,
-                "before": [known.get(id) or _unknown(id, sizes) for id in were[:_MOST_SHOWN]],
-                "after": references(self._readers, store, are[:_MOST_SHOWN]),
-                "moved": moved[:_MOST_SHOWN],
-                "n_moved": len(moved),
-            }
-
 
 def _side(side: Side, entity: EntityReference) -> QuestionSide:
     others = [record_of(other) for other in side.others]
     return QuestionSide(record_of(side.fragment), others, side.size, entity)
-
-
-def _distinct(entities: Iterable[EntityReference]) -> list[str]:
-    """The ids of entities, each once."""
-    return list(dict.fromkeys(one.id for one in entities))
-
-
-def _unknown(id: str, sizes: Mapping[str, int]) -> EntityReference:
-    """A reference to an entity that was not read before it changed."""
-    return EntityReference(id, id, sizes[id], None)
 
 
 def _digest(content: bytes) -> bytes:

@@ -30,7 +30,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import orjson
 
@@ -55,6 +56,8 @@ MOST_WAITING = 256
 """Maximum waiting requests."""
 MOST_CHARACTERS = 1 << 26
 """Maximum number of values in them, because they are in memory."""
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
 _GROUP = 1000  # fragments: a command waits while a group is written
@@ -96,14 +99,34 @@ class Undone(Written, frozen=True):
     already: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The turn of one act: the store with its lock, and how to open its session.
+
+    `opened(verb, about)` begins a run. `told` says whether the act computes the confidence of what
+    it changes; otherwise that is left for later. An act that changes the tables without the session
+    calls `forget`.
+    """
+
+    store: Store
+    opened: Callable[[str, str], OpenStore]
+    told: bool
+    forget: Callable[[], None]
+
+
+Act: TypeAlias = Callable[[Turn], T]
+"""What changes the store, and returns what it did."""
+
+
 @dataclass(eq=False, slots=True)
 class _Request:
-    """A write request: fragments, or what `act` does to the store."""
+    """A write request: fragments, or what `act` does to the store, unless it only rehearses."""
 
     fragments: Sequence[Fragment] = ()
     on_duplicate: OnDuplicate = "error"
     accepted: Collection[str] = ()  # attributes that the store need not have
-    act: Callable[[Store], Written] | None = None
+    act: Act[Any] | None = None
+    rehearse: bool = False
     weight: int = 0  # characters
     context: Context = field(default_factory=copy_context)  # in which sentences are made
     future: Future[Any] = field(default_factory=Future)
@@ -177,51 +200,22 @@ class Writer:
     def honour(
         self, same: bool, first: str, second: str, reported: float | None = None
     ) -> Future[Decided]:
-        """Add a decision to the store; one that is in force is not repeated.
-
-        `reported` is the pair's reported probability when the user was asked; unasked, a user
-        speaks of whole entities.
-
-        Raises, at once or as the result:
-            UsageError: the two are one, or the store lacks one.
-            ContradictionError: the decision contradicts others.
-            LikelihoodError: no grouping that satisfies it is possible.
-            BusyError, OutputError: as `add`.
-
-        """
-        if first == second:
-            raise UsageError(f'expected two fragments, got "{quoted(first)}" twice')
-        decision = Decision(same, first, second)
-
-        def act(store: Store) -> Decided:
-            held = self._kept.opened(store, "decide", deciding.in_words(decision))
-            few = store.n_stale(self.told_at_once + 1) <= self.told_at_once
-            ties = deciding.whole_entities if reported is None else None
-            done = deciding.honour(held, [decision], reported=reported, told=few, ties=ties)
-            (number,) = done.told["decisions"]
-            return Decided(done.run, done.fragments, done.entities, done.told["already"], number)
-
-        return self._submit(_Request(act=act))
+        """Add a decision to the store; arguments and errors as `honouring`."""
+        return self.perform(honouring(same, first, second, reported))
 
     def undo(self, number: int) -> Future[Undone]:
-        """Withdraw a decision; an undone one stays so.
+        """Withdraw a decision; errors as `undoing`."""
+        return self.perform(undoing(number))
+
+    def perform(self, act: Act[T], rehearse: bool = False) -> Future[T]:
+        """Let an act change the store; if it is only rehearsed, all its changes are undone.
 
         Raises, at once or as the result:
-            UsageError: there is no such decision.
             BusyError, OutputError: as `add`.
+            KBForgeError: the act raises it; it has changed nothing.
 
         """
-
-        def act(store: Store) -> Undone:
-            began = time.perf_counter()
-            resumed = lambda about: self._kept.opened(store, "undo", about)  # noqa: E731
-            few = store.n_stale(self.told_at_once + 1) <= self.told_at_once
-            done = deciding.take_back(store, number, began, resumed, told=few)
-            if done.told["exact"]:
-                self._kept.forget()
-            return Undone(done.run, done.fragments, done.entities, **done.told)
-
-        return self._submit(_Request(act=act))
+        return self._submit(_Request(act=act, rehearse=rehearse))
 
     @property
     def n_waiting(self) -> int:
@@ -307,7 +301,7 @@ class Writer:
         """Write a group in one transaction or, if that fails, each request in its own."""
         try:
             if len(group) == 1 and group[0].act is not None:
-                group[0].future.set_result(group[0].context.run(group[0].act, store))
+                group[0].future.set_result(group[0].context.run(self._act, store, group[0]))
             else:
                 self._add(store, group)
         except Exception as error:
@@ -318,6 +312,20 @@ class Writer:
                 return
             for one in left:
                 self._write_parts(store, [one])
+
+    def _act(self, store: Store, request: _Request) -> Any:
+        """Let the act of a request change the store."""
+        few = store.n_stale(self.told_at_once + 1) <= self.told_at_once
+        turn = Turn(store, partial(self._kept.opened, store), few, self._kept.forget)
+        assert request.act is not None
+        if not request.rehearse:
+            return request.act(turn)
+        self._kept.end_run()
+        try:
+            with store.database.rehearsal():
+                return request.act(turn)
+        finally:
+            self._kept.forget()
 
     def _add(self, store: Store, group: Sequence[_Request]) -> None:
         """Add the fragments of a group; a request with a duplicate is refused first."""
@@ -391,6 +399,49 @@ class Writer:
                 self._turn = time.monotonic()
 
 
+def honouring(same: bool, first: str, second: str, reported: float | None = None) -> Act[Decided]:
+    """The act of adding a decision; one that is in force is not repeated.
+
+    `reported` is the pair's reported probability when the user was asked; unasked, a user
+    speaks of whole entities.
+
+    Raises, here or when it acts:
+        UsageError: the two are one, or the store lacks one.
+        ContradictionError: the decision contradicts others.
+        LikelihoodError: no grouping that satisfies it is possible.
+
+    """
+    if first == second:
+        raise UsageError(f'expected two fragments, got "{quoted(first)}" twice')
+    decision = Decision(same, first, second)
+
+    def act(turn: Turn) -> Decided:
+        held = turn.opened("decide", deciding.in_words(decision))
+        ties = deciding.whole_entities if reported is None else None
+        done = deciding.honour(held, [decision], reported=reported, told=turn.told, ties=ties)
+        (number,) = done.told["decisions"]
+        return Decided(done.run, done.fragments, done.entities, done.told["already"], number)
+
+    return act
+
+
+def undoing(number: int) -> Act[Undone]:
+    """The act of withdrawing a decision; an undone one stays so.
+
+    Raises a UsageError, when it acts, if there is no such decision.
+    """
+
+    def act(turn: Turn) -> Undone:
+        began = time.perf_counter()
+        resumed = partial(turn.opened, deciding.UNDOES)
+        done = deciding.take_back(turn.store, number, began, resumed, told=turn.told)
+        if done.told["exact"]:
+            turn.forget()
+        return Undone(done.run, done.fragments, done.entities, **done.told)
+
+    return act
+
+
 def _accepted(store: Store, one: _Request) -> tuple[Mapping[str, bool], list[Fragment]]:
     """The stored ones among the fragments, as in `known_in`, and those to add; errors as in
     `add`."""
@@ -457,8 +508,7 @@ class _KeptStore:
         if self._held is None:
             self._held = OpenStore(store, fit, choices, verb, about, began)
         elif not self._running or verb != FILLS:
-            if self._running:
-                self._held.finish(told=False)
+            self.end_run()
             self._held.next_run(verb, about, began)
         self._running = verb == FILLS
         return self._held
@@ -470,6 +520,13 @@ class _KeptStore:
         self._steps += steps
         self._running = not ends
 
+    def end_run(self) -> None:
+        """End the run of additions, if there is one."""
+        if self._running:
+            assert self._held is not None
+            self._held.finish(told=False)
+            self._running = False
+
     def finish(self, store: Store, at_once: int) -> bool:
         """End the run, compute confidence of some of what changed, and at last empty the log.
 
@@ -478,9 +535,7 @@ class _KeptStore:
         """
         if self._running or store.has_stale:
             held = self._held or self.opened(store, FILLS, ABOUT)
-            if self._running:
-                held.finish(told=False)
-                self._running = False
+            self.end_run()
             held.tell(at_once)
         more = store.has_stale
         self.unfinished = more or not store.database.settle()

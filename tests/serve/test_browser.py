@@ -315,7 +315,7 @@ def test_a_review_decides_skips_and_takes_back(writable, opened, scripts, scheme
     first = pair(page)
     answer("y", "same", "One entity.")
     assert decisions(path) == [(*first, True)]
-    assert "Now:" in page.locator(".effect").inner_text()
+    assert "After:" in page.locator(".effect").inner_text()
     second = pair(page)
     assert set(second) != set(first)
     answer("n", "different", "Two entities.")

@@ -202,7 +202,7 @@ def test_a_decision_holds_until_it_is_undone(service: Service) -> None:
     other = next(one.id for one in PEOPLE if one.label != PEOPLE[0].label)
     pair = {"first": PEOPLE[0].id, "second": other}
     made = found(service, "decide", verdict="same", **pair)
-    assert made["n_moved"]
+    assert made["effect"]["n_moved"]
     joined = found(service, "get_entity", fragment=PEOPLE[0].id)
     assert {PEOPLE[0].id, other} <= {one["fragment"]["id"] for one in joined["fragments"]}
     assert "contradict" in refusal(service, "decide", verdict="different", **pair)

@@ -81,8 +81,9 @@ def test_an_answer_is_a_decision_and_its_effect_is_told(path: str, asks: Any, sa
     while (asked := question(asks))["asked"]["joined"] is same:
         asks.answer(*pair(asked), None)
     before = content(path)
-    effect = asks.answer(*pair(asked), same)
-    assert effect["decision"] == 1
+    answered_so = asks.answer(*pair(asked), same)
+    effect = answered_so["effect"]
+    assert answered_so["decision"] == 1
     assert together(path, *pair(asked)) is same
     after = content(path)
     assert sorted(one["size"] for one in effect["before"]) == sorted(map(len, before - after))
@@ -96,7 +97,7 @@ def test_an_answer_is_a_decision_and_its_effect_is_told(path: str, asks: Any, sa
 def test_an_answer_that_changes_nothing_tells_of_the_pair(path: str, asks: Any) -> None:
     asked = question(asks)
     before = content(path)
-    effect = asks.answer(*pair(asked), asked["asked"]["joined"])
+    effect = asks.answer(*pair(asked), asked["asked"]["joined"])["effect"]
     assert content(path) == before
     assert {one["id"] for one in effect["before"]} == {one["id"] for one in effect["after"]}
     assert {one["id"] for one in effect["after"]} == {
@@ -115,12 +116,12 @@ def test_undo_brings_back_what_was_and_asks_again(path: str, asks: Any) -> None:
     assert asks.next()["answered"] == 2
     undone = asks.undo()
     assert undone["undone"]["decision"] == 1
-    assert undone["n_moved"] > 0
+    assert undone["effect"]["n_moved"] > 0
     assert [line for line in dump(path) if line.startswith(("page", "entity", "fragment"))] == state
     assert pair(question(asks)) == pair(second)
     assert asks.undo()["undone"]["same"] is None
     assert pair(question(asks)) == pair(first)
-    assert asks.undo() == {"undone": None}
+    assert asks.undo() == {"undone": None, "effect": None}
 
 
 @pytest.mark.slow
