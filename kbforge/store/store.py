@@ -508,7 +508,7 @@ class StoreView(View):
         with self._store.database.snapshot():
             rows = list(rows_of(self._rows, "entity", "id", list(ids), all_there=True))
             firsts = [int(numbers_from_bytes(members)[0]) for _, _, members in rows]
-            return self._of_firsts(firsts)
+            return self.of_firsts(firsts)
 
     def top(self, count: int, least_sure: bool) -> list[Entity] | None:
         """The largest entities, or those with the lowest confidence; ties go to the earlier.
@@ -525,9 +525,9 @@ class StoreView(View):
                 again = f"SELECT first FROM confidence NOT INDEXED {order}"
                 if found != [first for (first,) in ask(self._rows, again, (count,))]:
                     damaged(self._rows, "the order of entities")
-            return self._of_firsts(found)
+            return self.of_firsts(found)
 
-    def _of_firsts(self, firsts: Sequence[int]) -> list[Entity]:
+    def of_firsts(self, firsts: Sequence[int]) -> list[Entity]:
         """The entities with these fragments, in order."""
         found = self._store.pages.fragments(firsts)
         ids = [found[first].id for first in firsts]

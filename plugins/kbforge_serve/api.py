@@ -230,15 +230,17 @@ def _export(routes: APIRouter, service: Service) -> None:
         },
     )
     def exported(
+        wanted: Wanted,
+        order: Order = "largest",
         format: Annotated[str, Query(json_schema_extra={"enum": [*export.MEDIA]})] = "jsonl",
         policy: Annotated[
             str | None,
             Query(description="Golden records: fused, most-stated, longest, latest or all."),
         ] = None,
     ) -> Response:
-        """Stream all entities in a format of `kbforge export`; the stream shows one state of the
-        store."""
-        chunks = export.export(readers, format, policy)
+        """Stream all entities, or those that meet all conditions, in a format of `kbforge export`;
+        the stream shows one state of the store."""
+        chunks = export.export(readers, format, policy, wanted, order, service.search.words)
         name = f'attachment; filename="{export.name_of(format)}"'
         headers = {"Content-Disposition": name}
         return StreamingResponse(chunks, media_type=export.MEDIA[format], headers=headers)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from kbforge import registry
-from kbforge.contracts import Exporter, View
+from kbforge.contracts import Entity, Exporter, Fragment, View
 from kbforge.errors import BusyError, PluginError, UsageError, quoted
 from kbforge.kb.view import RULES, GoldenView, Policy
+from kbforge.store.store import Store, StoreView
+from kbforge_serve.listing import Filter, Order, selected_firsts
 from kbforge_serve.readers import Readers
+from kbforge_serve.words import WordIndex
 
 MEDIA = {
     "jsonl": "application/x-ndjson",
@@ -31,16 +35,45 @@ MEDIA = {
 }
 """The formats with a single file, and their media types."""
 MOST_AT_ONCE = 4
+TABLES = ("csv", "wide", "members", "xlsx", "parquet", "jsonl")
+"""The formats that the list offers."""
 _CHUNK = 1 << 16  # bytes
 _BUSY = 30  # seconds after which an export may have ended
 
 _running = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
-def export(readers: Readers, format_name: str, policy: str | None = None) -> Iterator[bytes]:
+class _Listed(View):
+    """The entities of a store that a filter selects, in the order of the list."""
+
+    knows_fragments = True
+
+    def __init__(
+        self, whole: StoreView, store: Store, wanted: Filter, order: Order, words: WordIndex | None
+    ) -> None:
+        self._whole = whole
+        self._firsts = partial(selected_firsts, store, wanted, order, words)
+
+    def entities(self) -> Iterator[Entity]:
+        for firsts in self._firsts():
+            yield from self._whole.of_firsts(firsts)
+
+    def fragments(self, entity: Entity) -> Sequence[Fragment]:
+        return self._whole.fragments(entity)
+
+
+def export(
+    readers: Readers,
+    format_name: str,
+    policy: str | None = None,
+    wanted: Filter = Filter(),
+    order: Order = "largest",
+    words: WordIndex | None = None,
+) -> Iterator[bytes]:
     """The bytes of an export; after the first chunk only an error can follow.
 
-    `policy` is a rule for golden records, None for all values.
+    `policy` is a rule for golden records, None for all values. `wanted` selects entities as the
+    list does, and `words` is as there; without a filter the order is that of the store.
 
     Raises:
         UsageError: there is no such format or rule, or its extra is not installed.
@@ -58,7 +91,7 @@ def export(readers: Readers, format_name: str, policy: str | None = None) -> Ite
         raise UsageError(str(error)) from None
     if not _running.acquire(blocking=False):
         raise BusyError("too many exports at once; try again", _BUSY)
-    written = _written(readers, exporter, policy)
+    written = _written(readers, exporter, policy, wanted, order, words)
     first = next(written, b"")
     return _joined(first, written)
 
@@ -74,7 +107,14 @@ def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _written(readers: Readers, exporter: Exporter, policy: str | None) -> Iterator[bytes]:
+def _written(
+    readers: Readers,
+    exporter: Exporter,
+    policy: str | None,
+    wanted: Filter,
+    order: Order,
+    words: WordIndex | None,
+) -> Iterator[bytes]:
     """The exporter's output, from a thread; its error is raised at the end."""
     out, into = os.pipe()
     failed: list[BaseException] = []
@@ -83,7 +123,10 @@ def _written(readers: Readers, exporter: Exporter, policy: str | None) -> Iterat
         try:
             with readers.store() as store:
                 whole = readers.view_of(store, by_name=False)
-                view: View = whole if policy is None else GoldenView(whole, Policy(policy))
+                view: View = whole
+                if wanted != Filter():
+                    view = _Listed(whole, store, wanted, order, words)
+                view = view if policy is None else GoldenView(view, Policy(policy))
                 exporter.export(view, f"/dev/fd/{into}")
         except BrokenPipeError:  # the client has gone
             pass

@@ -214,6 +214,20 @@ def listing(
         return Listing(order, _listed(readers, store, shown, columns), count, exact, end)
 
 
+def selected_firsts(
+    store: Store, wanted: Filter, order: Order, words: WordIndex | None = None
+) -> Iterator[list[int]]:
+    """The first fragments of all entities that a filter selects, in order, some at a time."""
+    numbers = _led(store, words, wanted)
+    if numbers is None:
+        for _, chosen, _ in _in_order(store, wanted, order):
+            yield [row.first for row in chosen]
+        return
+    rows = sorted(_rows_of(store, wanted, numbers), key=lambda row: row.key(order))
+    for at in range(0, len(rows), _AT_ONCE):
+        yield [row.first for row in rows[at : at + _AT_ONCE]]
+
+
 def _begin(after: str | None, order: Order) -> list[float] | None:
     """The key after which a page begins."""
     if after is None:
@@ -321,18 +335,26 @@ def _scanned(
         found = _next(store, wanted, order, begin, most)
         return found, len(found), None
     found, read, fragments = list[_Row](), 0, 0
-    while len(found) < most:
-        part = _next(store, wanted, order, begin, _AT_ONCE)
-        if not part:
-            break
-        members = _members(store, part)
-        found += _checked(store, wanted, part, members)
+    for part, chosen, n in _in_order(store, wanted, order, begin):
+        found += chosen
         read += len(part)
-        fragments += sum(map(len, members.values()))
-        begin = part[-1].key(order)
+        fragments += n
         if fragments > _MOST_READ:
-            return found, read, begin
+            return found, read, part[-1].key(order)
+        if len(found) >= most:
+            break
     return found, read, None
+
+
+def _in_order(
+    store: Store, wanted: Filter, order: Order, begin: list[float] | None = None
+) -> Iterator[tuple[list[_Row], list[_Row], int]]:
+    """Entities after a key, some at a time, the selected ones, and how many fragments were read."""
+    while part := _next(store, wanted, order, begin, _AT_ONCE):
+        members = {} if _is_plain(wanted) else _members(store, part)
+        chosen = part if _is_plain(wanted) else [*_checked(store, wanted, part, members)]
+        yield part, chosen, sum(map(len, members.values()))
+        begin = part[-1].key(order)
 
 
 def _next(

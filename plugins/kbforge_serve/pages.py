@@ -17,7 +17,7 @@ from kbforge.errors import ContradictionError, LikelihoodError, quoted
 from kbforge.jobs.explain import Comparison
 from kbforge.store.audit import MOST_NOTE, signed
 from kbforge.texts import LARGEST
-from kbforge_serve import facts, frame, reasons
+from kbforge_serve import export, facts, frame, reasons
 from kbforge_serve.answers import EntityReference, Facts, plain
 from kbforge_serve.decisions import decisions_of
 from kbforge_serve.failures import sentence_of, status_of
@@ -74,7 +74,8 @@ class Pages:
         self.router = APIRouter(include_in_schema=False)
         self.add("/", "home.html", self._home, _home_view)
         self.add("/search", "search.html", self._search)
-        self.add("/entities", "entities.html", self._entities)
+        formats = {"formats": export.TABLES}
+        self.add("/entities", "entities.html", self._entities, lambda _: formats)
         self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
         self.add("/stated/{id}", "stated.html", self._stated)
         self.add("/path", "path.html", self._path)
@@ -147,7 +148,7 @@ class Pages:
         found = listing(
             service.readers, wanted, order, _MOST_ROWS, after, columns, service.search.words
         )
-        rest = urlencode([one for one in asked if one[0] != "after"])
+        asked = [one for one in asked if one[0] != "after"]
         with service.readers.store() as store:
             attributes = list(store.attributes)
         given: Facts = {"where": [], "columns": columns}
@@ -156,7 +157,8 @@ class Pages:
                 given["where"].append(said)
             elif name != "columns":
                 given[name] = said
-        return {**plain(found), "given": given, "rest": rest, "attributes": attributes}
+        shown = {"given": given, "asked": asked, "rest": urlencode(asked)}
+        return {**plain(found), **shown, "attributes": attributes}
 
     def _search(self, q: Text = "", cursor: Cursor = None) -> Facts:
         if not q.strip():

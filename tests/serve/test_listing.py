@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from starlette.testclient import TestClient
 
@@ -17,6 +19,7 @@ from kbforge.jobs.decide import decide, decisions_of
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
 from kbforge_serve import listing as module
+from kbforge_serve.export import TABLES
 from kbforge_serve.listing import Condition, Filter, listing
 from kbforge_serve.service import Service
 from kbforge_serve.words import words_of
@@ -195,3 +198,36 @@ def test_the_page_keeps_its_filter(client: TestClient) -> None:
     )
     assert client.get("/entities?where=%3D").status_code == 400
     assert "No entity meets all of it" in client.get("/entities?where=nothing").text
+
+
+@pytest.mark.parametrize("few", [4_000, 0])
+def test_what_is_listed_is_exported(
+    client: TestClient, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_FEW", few)
+    for filtered in (
+        {"least_size": 2},
+        {"where": ["!nothing", "born"], "order": "least_sure"},
+        {"text": "york", "order": "least_sure"},
+        {"decided": True},
+        {"where": "nothing"},
+    ):
+        listed = client.get("/api/entities", params={**filtered, "limit": 100}).json()
+        lines = client.get("/api/export", params={**filtered, "format": "jsonl"}).text.splitlines()
+        assert [orjson.loads(line)["id"] for line in lines] == [
+            one["id"] for one in listed["entities"]
+        ]
+        rows = client.get("/api/export", params={**filtered, "format": "wide"}).text.splitlines()
+        assert len(rows) == len(lines) + 1
+
+
+def test_the_page_exports_what_it_lists(client: TestClient) -> None:
+    page = client.get("/entities?where=born&where=&least_size=2&order=least_sure").text
+    form = page.partition('action="/api/export"')[2].partition("</form>")[0]
+    fields = re.findall(r'name="(\w+)" value="([^"]*)"', form)
+    assert fields == [("where", "born"), ("least_size", "2"), ("order", "least_sure")]
+    for format_name in TABLES:
+        assert f"<option>{format_name}</option>" in form
+        given = client.get("/api/export", params=[*fields, ("format", format_name)])
+        assert given.status_code == 200, given.text
+        assert given.content
