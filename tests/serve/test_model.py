@@ -1,0 +1,214 @@
+"""Random sequences of what clients write, through the API, against a model that only counts links.
+
+The model knows which decisions hold, not how fragments are grouped: what contradicts is refused,
+what holds is so in every grouping, what is undone right away is as before, and the audit has all
+of it, by name.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import orjson
+import pytest
+from starlette.testclient import TestClient
+
+from kbforge.fit.choices import RunOptions
+from kbforge.jobs.update import add_fragments
+from kbforge_serve.app import application
+from kbforge_serve.security import Access
+from kbforge_serve.service import Service
+from kbforge_serve.tokens import Right, Token
+from tests.people import people
+from tests.program import Run
+
+PEOPLE = people(40, 5)
+FIRST, MORE = PEOPLE[:60], PEOPLE[60:]
+NAMES = ["ada", "grace"]
+_STEPS = 12
+
+Groups = frozenset[frozenset[str]]
+
+
+@dataclass
+class Made:
+    """A decision: what it says, with the links that hold as long as it does."""
+
+    same: bool
+    first: str
+    second: str
+    by: str
+    links: list[tuple[str, str]]
+    undone: bool = False
+
+
+@dataclass
+class Model:
+    """The decisions of a store, by number."""
+
+    made: dict[int, Made] = field(default_factory=dict)
+
+    def components(self, more: list[tuple[str, str]]) -> dict[str, str]:
+        """The root of each linked fragment."""
+        root: dict[str, str] = {}
+
+        def of(id: str) -> str:
+            while root.setdefault(id, id) != id:
+                id = root[id]
+            return id
+
+        for one in self.made.values():
+            if one.same and not one.undone:
+                more = [*more, *one.links]
+        for first, second in more:
+            root[of(first)] = of(second)
+        return {id: of(id) for id in list(root)}
+
+    def allows(self, links: list[tuple[str, str]], apart: list[tuple[str, str]] = []) -> bool:  # noqa: B006
+        """Whether links, and pairs that are apart, contradict nothing that holds."""
+        root = self.components(links)
+        for one in self.made.values():
+            if not one.same and not one.undone:
+                apart = [*apart, *one.links]
+        return all(root.get(a, a) != root.get(b, b) for a, b in apart)
+
+    def says(self, same: bool, first: str, second: str) -> bool | None:
+        """What holds of a pair already, if anything."""
+        for one in self.made.values():
+            if not one.undone and {one.first, one.second} == {first, second}:
+                return one.same == same or None
+        return None
+
+    def links_of(self, same: bool, first: str, second: str, groups: Groups) -> list:  # type: ignore[type-arg]
+        """A person who says "same" speaks of whole entities, if nothing forbids that."""
+        own = [(first, second)]
+        if not same:
+            return own
+        whole = own + [
+            (id, other)
+            for id in (first, second)
+            for other in next(one for one in groups if id in one)
+            if other != id
+        ]
+        return whole if self.allows(whole) else own
+
+
+class Clients:
+    """Two people who write to one server."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._secrets = {name: f"{name}-0123456789abcdef" for name in NAMES}
+        tokens = [Token(secret, Right.ADMINISTER, name) for name, secret in self._secrets.items()]
+        self.client = TestClient(
+            application(Service(str(path)), Access("0.0.0.0", tokens)), "http://localhost"
+        )
+
+    def ask(self, by: str, method: str, url: str, **sent: object) -> tuple[int, Mapping]:  # type: ignore[type-arg]
+        headers = {"authorization": f"Bearer {self._secrets[by]}"}
+        answer = self.client.request(method, url, headers=headers, **sent)  # type: ignore[arg-type]
+        return answer.status_code, answer.json()
+
+    def groups(self) -> Groups:
+        headers = {"authorization": f"Bearer {self._secrets['ada']}"}
+        lines = self.client.get("/api/export?format=jsonl", headers=headers).text.splitlines()
+        return frozenset(frozenset(orjson.loads(line)["fragments"]) for line in lines)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "kb.sqlite"
+    add_fragments(str(path), FIRST, RunOptions(likelihood="attributes", alpha=15.0))
+    return path
+
+
+@pytest.fixture
+def clients(base: Path, tmp_path: Path) -> Iterator[Clients]:
+    made = Clients(Path(shutil.copy(base, tmp_path / "kb.sqlite")))
+    with made.client:
+        yield made
+
+
+def decide(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
+    """State something about two fragments: it is refused if and only if it contradicts."""
+    groups = clients.groups()
+    first, second = rng.sample(sorted(id for one in groups for id in one), 2)
+    if rng.random() < 0.4:  # about two that are together
+        together = [sorted(one) for one in groups if len(one) > 1]
+        first, second = rng.sample(rng.choice(together), 2)
+    same = rng.random() < 0.5
+    note = f"because {rng.random()}"
+    said = {"same": same, "first": first, "second": second, "note": note}
+    status, answer = clients.ask(by, "POST", "/api/decisions", json=said)
+    own = [(first, second)]
+    links = model.links_of(same, first, second, groups)
+    if model.says(same, first, second):
+        assert answer["already"], said
+    elif not model.allows(own if same else [], [] if same else own):
+        assert (status, "contradicts" in answer["error"]) == (409, True), answer
+        assert clients.groups() == groups
+    else:
+        assert (status, answer["already"]) == (200, False), answer
+        assert answer["decision"] == len(model.made) + 1
+        model.made[answer["decision"]] = Made(same, first, second, by, links)
+        if rng.random() < 0.3:
+            _, back = clients.ask(by, "POST", f"/api/decisions/{answer['decision']}/undo")
+            assert back["exact"]
+            model.made[answer["decision"]].undone = True
+            assert clients.groups() == groups
+
+
+def undo(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
+    """Withdraw any decision; one that is withdrawn stays so."""
+    if not model.made:
+        return
+    number = rng.choice(list(model.made))
+    status, answer = clients.ask(by, "POST", f"/api/decisions/{number}/undo")
+    assert (status, answer["already"]) == (200, model.made[number].undone)
+    model.made[number].undone = True
+
+
+def add(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
+    """Add fragments, some of them again."""
+    some = rng.sample(MORE, 5)
+    there = {id for one in clients.groups() for id in one}
+    new = [one for one in some if one.id not in there]
+    status, answer = clients.ask(
+        by, "POST", "/api/fragments", content=orjson.dumps([one.to_json() for one in some])
+    )
+    assert (status, answer["added"], answer["skipped"]) == (200, len(new), 5 - len(new)), answer
+    assert {id for one in clients.groups() for id in one} == there | {one.id for one in new}
+
+
+def require_equal(clients: Clients, model: Model) -> None:
+    """What holds is so in the grouping, and the lists of decisions are equal."""
+    home = {id: number for number, one in enumerate(clients.groups()) for id in one}
+    for one in model.made.values():
+        for first, second in one.links * (not one.undone):
+            assert (home[first] == home[second]) is one.same, one
+    _, told = clients.ask("ada", "GET", "/api/decisions?limit=100")
+    assert [
+        (one["number"], one["same"], one["first"], one["second"], one["by"], one["undone"] is None)
+        for one in reversed(told["decisions"])
+    ] == [
+        (number, one.same, one.first, one.second, one.by, not one.undone)
+        for number, one in model.made.items()
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_what_clients_write_is_what_the_model_says(clients: Clients, seed: int, program: Run) -> None:
+    rng, model = random.Random(seed), Model()
+    for _ in range(_STEPS):
+        act = rng.choices([decide, undo, add], [6, 2, 1])[0]
+        act(rng, clients, model, rng.choice(NAMES))
+        require_equal(clients, model)
+    if seed % 20 == 0:
+        clients.client.__exit__(None, None, None)
+        assert program("check", clients.path).code == 0
+        clients.client.__enter__()
