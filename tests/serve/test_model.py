@@ -28,8 +28,9 @@ from tests.program import Run
 
 PEOPLE = people(40, 5)
 FIRST, MORE = PEOPLE[:60], PEOPLE[60:]
+SOME = [one.id for one in FIRST[::12]]
 NAMES = ["ada", "grace"]
-_STEPS = 12
+_STEPS = 15
 
 Groups = frozenset[frozenset[str]]
 
@@ -136,11 +137,11 @@ def clients(base: Path, tmp_path: Path) -> Iterator[Clients]:
 def decide(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
     """State something about two fragments: it is refused if and only if it contradicts."""
     groups = clients.groups()
-    first, second = rng.sample(sorted(id for one in groups for id in one), 2)
-    if rng.random() < 0.4:  # about two that are together
+    first, second = rng.sample(SOME, 2)  # few, so that decisions meet
+    if rng.random() < 0.2:  # about two that are together
         together = [sorted(one) for one in groups if len(one) > 1]
         first, second = rng.sample(rng.choice(together), 2)
-    same = rng.random() < 0.5
+    same = rng.random() < 0.6
     note = f"because {rng.random()}"
     said = {"same": same, "first": first, "second": second, "note": note}
     status, answer = clients.ask(by, "POST", "/api/decisions", json=said)
@@ -202,10 +203,12 @@ def require_equal(clients: Clients, model: Model) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
-def test_what_clients_write_is_what_the_model_says(clients: Clients, seed: int, program: Run) -> None:
+def test_what_clients_write_is_what_the_model_says(
+    clients: Clients, seed: int, program: Run
+) -> None:
     rng, model = random.Random(seed), Model()
     for _ in range(_STEPS):
-        act = rng.choices([decide, undo, add], [6, 2, 1])[0]
+        act = rng.choices([decide, undo, add], [6, 1, 1])[0]
         act(rng, clients, model, rng.choice(NAMES))
         require_equal(clients, model)
     if seed % 20 == 0:
