@@ -342,9 +342,13 @@ class Assembler:
 
     def _parts(self) -> Iterator[EntityColumns]:
         """The entities, some thousand at a time; others are assembled ahead on threads."""
+        ranges = list(self._ranges())
+        if len(ranges) == 1:  # to start a thread takes longer than to assemble a few
+            yield EntityColumns(self, *ranges[0])
+            return
         ahead = deque[Future[EntityColumns]]()
         with ThreadPoolExecutor(workers()) as pool:
-            for begin, end in self._ranges():
+            for begin, end in ranges:
                 ahead.append(pool.submit(EntityColumns, self, begin, end))
                 if len(ahead) > workers():
                     yield ahead.popleft().result()

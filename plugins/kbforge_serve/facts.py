@@ -18,14 +18,14 @@ from kbforge.contracts import Entity, Fragment, Kind, Value
 from kbforge.contracts.entity import Natural, Probability, Span
 from kbforge.errors import NotFoundError, UsageError, how_sure, quoted
 from kbforge.jobs.report import Status, status_in
-from kbforge.kb.entities import Corpus, described
+from kbforge.kb.entities import Corpus, all_described
 from kbforge.kb.show import grouping
 from kbforge.kb.similarity import leaf_names
 from kbforge.kb.similarity import similar as similar_fragments
 from kbforge.kb.times import EXPECTED, Period, holds, last_of, read_time, spans_of, when
 from kbforge.kb.view import most_probable
 from kbforge.store.changes import known_of
-from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes
+from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes, numbers_to_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, read_rows, rows_of
 from kbforge_serve.answers import Answer, EntityReference, Record, as_json, record_of
@@ -265,24 +265,23 @@ def _references(
         changed = {one.id: one for one in readers.view_of(store).of_subproblems(sorted(set(stale)))}
     learned = store.fact("frozen", {}).get("kept", {}).get("words")
     names = readers.names  # another thread may empty the cache, and puts a new one in its place
-    unnamed = [
-        n
-        for row, held in zip(rows, members, strict=True)
-        if (learned, row[2]) not in names
-        for n in held
-    ]
+    known = {row[2]: names.get((learned, row[2])) for row in rows}
+    unnamed = [held for row, held in zip(rows, members, strict=True) if known[row[2]] is None]
+    numbers = [n for held in unnamed for n in held]
     lines = {
-        n: (at, line) for n, _, at, _, _, line in rows_of(connection, "fragment", "number", unnamed)
+        n: (at, line) for n, _, at, _, _, line in rows_of(connection, "fragment", "number", numbers)
     }
-    out, corpus = [], store.corpus if unnamed else Corpus()
+    ordered = [sorted(lines[n] for n in held) for held in unnamed]
+    groups = [[fragment_from_bytes(line) for _, line in one] for one in ordered]
+    described = all_described(groups, store.corpus) if groups else []
+    for held, made in zip(unnamed, described, strict=True):
+        known[content := numbers_to_bytes(held)] = made.name
+        if not store.database.rehearsing:  # its numbers will be of other fragments
+            readers.remember((learned, content), made.name)
+    out = []
     for (id, home, content), held in zip(rows, members, strict=True):
-        name = names.get((learned, content))
-        if name is None:
-            ordered = sorted(lines[n] for n in held)
-            fragments = [fragment_from_bytes(line) for _, line in ordered]
-            name = described(fragments, corpus).name
-            if not store.database.rehearsing:  # its numbers will be of other fragments
-                readers.remember((learned, content), name)
+        name = known[content]
+        assert name is not None
         sure = changed[id].confidence if home in stale else confidence[held[0]]
         out.append(EntityReference(id, name, len(held), sure))
     return out

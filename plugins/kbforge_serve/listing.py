@@ -9,12 +9,15 @@ For the others, one of two ways is taken:
 - otherwise entities are read in order and checked until the page is full. A page that has read
   `_MOST_READ` fragments ends early, and the count is an estimate from the share that it found.
 
+The number of entities of some size and confidence, if it is large, is an estimate from parts of the
+table all over the store: to count a million takes longer than a page may.
+
 While entities change, those that changed since their confidence was computed are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -22,18 +25,17 @@ import orjson
 from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field
 
-from kbforge.contracts import Fragment
 from kbforge.contracts.entity import Natural
 from kbforge.errors import UsageError, quoted
 from kbforge.kb.entities import all_described
-from kbforge.store.pages import numbers_from_bytes
+from kbforge.store.pages import numbers_from_bytes, numbers_to_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import ask, rows_of
+from kbforge.store.tables import ask, require_sound, rows_of, verified_rows
 from kbforge.texts import LARGEST
 from kbforge_serve.answers import Answer, EntityReference
-from kbforge_serve.facts import holding
+from kbforge_serve.facts import references
 from kbforge_serve.readers import Readers
-from kbforge_serve.words import WordIndex, attribute_word, words_of
+from kbforge_serve.words import WordIndex, attribute_word, properties_of, words_of
 
 Order: TypeAlias = Literal["largest", "least_sure"]
 ORDERS = get_args(Order)
@@ -42,7 +44,10 @@ MOST = 200
 MOST_CONDITIONS = 10
 MOST_COLUMNS = 20
 _FEW = 4_000  # fragments that a condition may lead to
-_MOST_READ = 4_000  # fragments for a page
+_MOST_READ = 2_500  # fragments for a page
+_COUNTED = 20_000  # entities; if there are more, their number is estimated
+_PARTS, _PART = 256, 256  # of the store, of which an estimate is made, and fragments of each
+_RARE = 0.01  # share of entities of which those that a range selects are ordered
 _AT_ONCE = 64  # entities that are checked together
 _MOST_SHOWN = 100  # fragments of an entity whose values are shown
 _LONGEST = 200  # characters of a value
@@ -52,6 +57,7 @@ _KEYS = {
     "least_sure": ("confidence", "reported", "size DESC", "subproblem", "first"),
 }
 """The columns by which entities are ordered; the table has an index of all but the last."""
+_INDEX = {"largest": "confidence_size", "least_sure": "confidence_doubt"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class Condition:
             raise UsageError(f"where: expected town=York, town or !town, got {quoted(text)}")
         return cls(attribute, value.strip().casefold() if equals else None, lacks)
 
-    def holds(self, fragments: Collection[Fragment]) -> bool:
+    def holds(self, fragments: Collection[_Stated]) -> bool:
         """Whether it holds for the fragments of an entity."""
         stated = [x.properties.get(self.attribute, ()) for x in fragments]
         if self.value is None:
@@ -160,6 +166,14 @@ class Listing(Answer, frozen=True):
     after: str | None
 
 
+class _Stated(NamedTuple):
+    """What conditions ask of a fragment; a whole `Fragment` takes several times as long to read."""
+
+    id: str
+    source: str | None
+    properties: Mapping[str, Sequence[str]]
+
+
 class _Row(NamedTuple):
     """A row of the table `confidence`."""
 
@@ -204,9 +218,9 @@ def listing(
             found, read, last = _scanned(store, wanted, order, begin, most + 1)
             more = last is not None or len(found) > most
             whole = begin is None and not more
-            exact = whole or _is_plain(wanted)
-            share = 1.0 if _is_plain(wanted) else len(found) / max(read, 1)
-            count = len(found) if whole else round(_count(store, wanted) * share)
+            count, exact = (len(found), True) if whole else _count(store, wanted)
+            if not (whole or _is_plain(wanted)):
+                count, exact = round(count * len(found) / max(read, 1)), False
         shown = found[:most]
         if len(found) > most or last is None:
             last = shown[-1].key(order) if more else None
@@ -253,20 +267,38 @@ def _is_plain(wanted: Filter) -> bool:
 
 
 def _range(wanted: Filter) -> tuple[str, list[Any]]:
-    """The conditions on the table `confidence`."""
-    said = "size >= ? AND confidence >= ? AND confidence <= ?"
-    values: list[Any] = [wanted.least_size, wanted.least_confidence, wanted.most_confidence]
-    if wanted.most_size is not None:
-        said, values = f"{said} AND size <= ?", [*values, wanted.most_size]
-    return f"{said} AND subproblem NOT IN (SELECT subproblem FROM stale)", values
+    """The conditions on the table `confidence`; those that always hold would mislead SQLite."""
+    given: dict[str, float | None] = {
+        "size >= ?": wanted.least_size if wanted.least_size > 1 else None,
+        "size <= ?": wanted.most_size,
+        "confidence >= ?": wanted.least_confidence or None,
+        "confidence <= ?": wanted.most_confidence if wanted.most_confidence < 1 else None,
+    }
+    bounds = {said: value for said, value in given.items() if value is not None}
+    said = " AND ".join([*bounds, "subproblem NOT IN (SELECT subproblem FROM stale)"])
+    return said, [*bounds.values()]
 
 
-def _count(store: Store, wanted: Filter) -> int:
-    """How many entities have the size and the confidence."""
+def _count(store: Store, wanted: Filter) -> tuple[int, bool]:
+    """How many entities have the size and the confidence, and whether that is no estimate."""
     rows, (said, values) = store.database.connection, _range(wanted)
-    if (said, values) == _range(Filter()) and not store.has_stale:  # SQLite counts rows quickly
-        return int(ask(rows, "SELECT count(*) FROM confidence")[0][0])
-    return int(ask(rows, f"SELECT count(*) FROM confidence WHERE {said}", values)[0][0])
+    every = int(ask(rows, "SELECT count(*) FROM confidence")[0][0])  # SQLite counts rows quickly
+    if not values and not store.has_stale:
+        return every, True
+    estimate = every if every <= _COUNTED else round(every * _share(store, wanted))
+    if estimate > _COUNTED:
+        return estimate, False
+    return int(ask(rows, f"SELECT count(*) FROM confidence WHERE {said}", values)[0][0]), True
+
+
+def _share(store: Store, wanted: Filter) -> float:
+    """The share of all entities with the size and the confidence, in some parts of the store."""
+    rows, (said, values) = store.database.connection, _range(wanted)
+    (most,) = ask(rows, "SELECT coalesce(max(first), 0) FROM confidence")[0]
+    parts = orjson.dumps([*range(0, most, max(most // _PARTS, _PART))]).decode()
+    asked = f"SELECT coalesce(avg({said}), 0) FROM json_each(?) JOIN confidence "
+    within = "ON first >= json_each.value AND first < json_each.value + ?"
+    return float(ask(rows, asked + within, [*values, parts, _PART])[0][0])
 
 
 # --- conditions that lead to their entities ---
@@ -366,13 +398,16 @@ def _next(
     last to the first: SQLite finds each part in its index, however many share a size.
     """
     rows, (said, values), keys = store.database.connection, _range(wanted), _KEYS[order]
-    found = list[_Row]()
+    found, index = list[_Row](), _INDEX[order]
+    if "confidence" in said and index == _INDEX["largest"] and _share(store, wanted) < _RARE:
+        index = _INDEX["least_sure"]
     for n in range(len(keys), 0, -1) if begin is not None else [0]:
         columns = [key.removesuffix(" DESC") for key in keys[:n]]
         later = [f"{column} = ?" for column in columns[:-1]]
         later += [f"{columns[-1]} {'<' if columns[-1] == 'size' else '>'} ?"] if n else []
         where = " AND ".join([*later, said])
-        asked = f"SELECT {', '.join(_Row._fields)} FROM confidence WHERE {where} ORDER BY "
+        asked = f"SELECT {', '.join(_Row._fields)} FROM confidence INDEXED BY {index} "
+        asked += f"WHERE {where} ORDER BY "
         bounds = [abs(part) for part in (begin or ())[:n]]
         given = [*bounds, *values, most - len(found)]
         found += [_Row(*row) for row in ask(rows, f"{asked}{', '.join(keys)} LIMIT ?", given)]
@@ -383,18 +418,32 @@ def _next(
 
 def _members(store: Store, rows: Sequence[_Row]) -> dict[int, list[int]]:
     """The fragments of entities by their first."""
-    wanted = {row.first for row in rows}
-    homes = sorted({row.subproblem for row in rows})
-    found = rows_of(store.database.connection, "entity", "subproblem", homes)
-    held = (numbers_from_bytes(members).tolist() for _, _, members in found)
-    return {min(own): own for own in held if min(own) in wanted}
+    held = (numbers_from_bytes(members).tolist() for _, _, members in _entities(store, rows))
+    return {own[0]: own for own in held}
+
+
+def _entities(store: Store, rows: Sequence[_Row]) -> Iterator[tuple[str, int, bytes]]:
+    """The rows of the table `entity`.
+
+    A subproblem may have thousands of others, which SQLite skips without Python's lock.
+    """
+    connection, homes = store.database.connection, {row.subproblem for row in rows}
+    where = f"WHERE subproblem IN ({','.join('?' * len(homes))}) AND substr(members, 1, 8) IN "
+    firsts = [numbers_to_bytes([row.first]) for row in rows]
+    where += f"({','.join('?' * len(rows))})"
+    found = list(verified_rows(connection, "entity", where, [*homes, *firsts]))
+    if len(found) < len(rows):
+        require_sound(connection, "entity")
+    return iter(found)
 
 
 def _checked(
     store: Store, wanted: Filter, rows: Sequence[_Row], members: dict[int, list[int]]
 ) -> Iterator[_Row]:
     """Those of the entities for which all conditions hold."""
-    fragments = store.pages.fragments([n for own in members.values() for n in own])
+    numbers = [n for own in members.values() for n in own]
+    read = rows_of(store.database.connection, "fragment", "number", numbers, all_there=True)
+    fragments = {n: _Stated(id, of, properties_of(line)) for n, id, _, _, of, line in read}
     words = {*words_of(wanted.text)}
     changed = decided = None
     if wanted.since is not None:
@@ -414,7 +463,7 @@ def _checked(
             yield row
 
 
-def _words_in(fragment: Fragment) -> set[str]:
+def _words_in(fragment: _Stated) -> set[str]:
     said = (value for values in fragment.properties.values() for value in values)
     return {word for value in said for word in words_of(value)}
 
@@ -444,12 +493,13 @@ def _listed(
     readers: Readers, store: Store, rows: Sequence[_Row], columns: Sequence[str]
 ) -> list[ListedEntity]:
     """The entities of a page."""
-    found = holding(readers, store, [row.first for row in rows])
+    ids = {int(numbers_from_bytes(held)[0]): id for id, _, held in _entities(store, rows)}
+    firsts = [row.first for row in rows if row.first in ids]
+    found = references(readers, store, [ids[first] for first in firsts])
     values = _values(store, rows, columns) if columns else {}
     return [
-        ListedEntity(one.id, one.name, one.size, one.confidence, values.get(row.first, {}))
-        for row in rows
-        if (one := found.get(row.first)) is not None
+        ListedEntity(one.id, one.name, one.size, one.confidence, values.get(first, {}))
+        for first, one in zip(firsts, found, strict=True)
     ]
 
 

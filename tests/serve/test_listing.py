@@ -156,6 +156,27 @@ def test_all_are_counted_exactly(service: Service, path: str) -> None:
     assert (page.count, page.exact, len(page.entities)) == (len([*entities_of(path)]), True, 5)
 
 
+def test_many_are_not_counted_but_estimated(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [
+        Filter(least_size=2),
+        Filter(most_size=1),
+        Filter(most_confidence=0.9),
+        Filter(most_size=3, least_confidence=0.7, most_confidence=0.95),
+    ]
+    exactly = [listing(service.readers, one, most=5).count for one in wanted]
+    monkeypatch.setattr(module, "_COUNTED", 0)
+    for one, count in zip(wanted, exactly, strict=True):
+        page = listing(service.readers, one, most=1)
+        assert (page.count, page.exact) == (count, False)  # the parts are the whole store
+    monkeypatch.setattr(module, "_PARTS", 3)
+    monkeypatch.setattr(module, "_PART", 20)
+    estimates = [listing(service.readers, one, most=1).count for one in wanted]
+    assert estimates != exactly
+    assert estimates == pytest.approx(exactly, rel=0.5)
+
+
 def test_columns_have_the_best_values(service: Service, path: str) -> None:
     page = listing(service.readers, columns=["lives in", "nothing"], most=200)
     best = {
