@@ -64,7 +64,7 @@ Answers change the posterior, and the queue follows it (`update`, `gone`).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -393,6 +393,31 @@ def pairs_of(parts: SubproblemParts) -> QuestionTable:
     )
 
 
+def likely_pairs(
+    subproblem: Subproblem, at_least: float, believed: Callable[[FloatArray], FloatArray]
+) -> list[tuple[float, int, int]]:
+    """The open pairs with at least a probability, over .5, to be one, the most probable first.
+
+    Each is a probability and two fragments. Left out are pairs that follow from those before them,
+    and pairs that contradict these. `believed` gives probabilities by the reported ones.
+    """
+    parts = parts_of(subproblem)
+    one, other = np.triu_indices(len(parts), 1)
+    together = parts.rows[one] == parts.rows[other]  # [pairs, particles]
+    reported = together @ parts.weights
+    probability = believed(reported)
+    chosen, agree = [], np.ones(len(parts.weights), np.bool_)
+    for pair in np.argsort(-probability, kind="stable").tolist():
+        if probability[pair] < at_least:
+            break
+        left = agree & together[pair]
+        if left.any() and (left != agree).any():
+            fragments = int(parts.first[one[pair]]), int(parts.first[other[pair]])
+            chosen.append((float(probability[pair]), *fragments))
+            agree = left
+    return chosen
+
+
 def loss(parts: SubproblemParts, labels: IntArray) -> FloatArray:
     """L of a grouping of the parts [parts], if each particle is the truth, shape [particles]."""
     sizes = parts.sizes.astype(np.float64)
@@ -452,6 +477,10 @@ class PosteriorQueue:
         self._passed: set[tuple[int, int]] = set()
         self._heap: list[tuple[float, int, int]] = []  # (-rank, name, place), the best of each
         self._stale = False
+
+    def believed(self, reported: FloatArray) -> FloatArray:
+        """The probability of pairs by the reported one and the answers so far, same shape."""
+        return self._belief.probability(_logit(reported))
 
     def __len__(self) -> int:
         """The number of subproblems with questions."""
@@ -535,7 +564,7 @@ class PosteriorQueue:
         if name not in self._held:
             return None
         asked = self._held[name]
-        rank = values(asked, self._belief.probability(_logit(asked.reported)), REVIEW_ERROR)
+        rank = values(asked, self.believed(asked.reported), REVIEW_ERROR)
         pairs = zip(asked.first.tolist(), asked.second.tolist(), strict=True)
         for place, pair in enumerate(pairs):
             if pair in self._passed:
@@ -545,7 +574,7 @@ class PosteriorQueue:
 
     def _question(self, name: int, place: int) -> PairQuestion:
         one = self._held[name].where(np.array([place]))
-        believed = self._belief.probability(_logit(one.reported))
+        believed = self.believed(one.reported)
         return PairQuestion(
             subproblem=name,
             first=int(one.first[0]),

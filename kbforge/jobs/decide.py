@@ -127,24 +127,24 @@ def honour(
         ids = [id for one in decisions for id in (one.first, one.second)]
         require_all(held.store, ids, held.store.pages.numbers(ids))
     in_force = {
-        _said(one.decision): one.number for one in held.store.decisions() if one.undone is None
+        content_of(one.decision): one.number for one in held.store.decisions() if one.undone is None
     }
     already = True
     try:
         for decision in decisions:
-            if _said(decision) not in in_force:
+            if content_of(decision) not in in_force:
                 tied = [] if ties is None else ties(held.store, decision)
                 try:
-                    made, _ = _honour_one(held, decision, reported, tied)
+                    made, _ = honour_one(held, decision, reported, tied)
                 except ContradictionError:
                     if ties is not whole_entities:
                         raise
-                    made, _ = _honour_one(held, decision, reported)
-                in_force[_said(decision)] = made.number
+                    made, _ = honour_one(held, decision, reported)
+                in_force[content_of(decision)] = made.number
                 already = False
     finally:
         held.finish(told)
-    numbers = [in_force[_said(decision)] for decision in decisions]
+    numbers = [in_force[content_of(decision)] for decision in decisions]
     return held.result(decisions=numbers, already=already and bool(decisions))
 
 
@@ -162,12 +162,12 @@ def whole_entities(store: Store, decision: Decision) -> list[Decision]:
     ]
 
 
-def _said(decision: Decision) -> tuple[bool, frozenset[str]]:
+def content_of(decision: Decision) -> tuple[bool, frozenset[str]]:
     """A decision's content, regardless of the order of its fragments."""
     return decision.same, frozenset((decision.first, decision.second))
 
 
-def _honour_one(
+def honour_one(
     held: OpenStore,
     decision: Decision,
     reported: float | None = None,
@@ -206,11 +206,11 @@ def answers_decided(held: OpenStore, answers: Sequence[Decision]) -> list[str]:
     If answers contradict each other, the later one holds. Decisions in force hold.
     """
     answers, reasons = reconciled(answers, Constraints(), ())
-    in_force = {_said(one.decision) for one in held.store.decisions() if one.undone is None}
+    in_force = {content_of(one.decision) for one in held.store.decisions() if one.undone is None}
     for answer in answers:
-        if _said(answer) not in in_force:
+        if content_of(answer) not in in_force:
             try:
-                _honour_one(held, answer)
+                honour_one(held, answer)
             except (ContradictionError, LikelihoodError) as error:
                 reasons.append(f"{quoted(answer.name)} does not hold: {error}")
     return reasons
@@ -252,21 +252,63 @@ def take_back(
     if decided.undone is not None:
         return unchanged(store, undone=number, exact=None, already=True)
     about = in_words(decided.decision)
-    if store.fact("last") == number:
-        run = begin(store, UNDOES, about, began)
-        _undo_exactly(store, run, decided, True)
-        done = {"undone": number, "exact": True, "already": False}
+    return _withdrawn(store, [decided], about, began, resumed, told, undone=number)
+
+
+def take_back_run(
+    store: Store,
+    run: int,
+    began: float,
+    resumed: Callable[[str], OpenStore],
+    told: bool = True,
+) -> EventResult:
+    """Withdraw all decisions of a run that are in force, as one act; otherwise as `take_back`.
+
+    Their number is `told["undone"]`. Raises a NotFoundError if the run made no decision.
+    """
+    made = [one for one in store.decisions() if one.run == run]
+    if not made:
+        raise NotFoundError(f"run {run} made no decision")
+    left = [one for one in made if one.undone is None]
+    if not left:
+        return unchanged(store, undone=0, exact=None, already=True)
+    return _withdrawn(store, left, f"run {run}", began, resumed, told, undone=len(left))
+
+
+def _withdrawn(
+    store: Store,
+    left: list[DecisionRecord],
+    about: str,
+    began: float,
+    resumed: Callable[[str], OpenStore],
+    told: bool,
+    undone: int,
+) -> EventResult:
+    """Withdraw decisions, the latest first: exactly, as long as nothing else came after them."""
+    run = begin(store, UNDOES, about, began)
+    while left and store.fact("last") == left[-1].number:
+        decided = left.pop()
+        _undo_exactly(store, run, decided, not left)
+    if not left:
+        done = {"undone": undone, "exact": True, "already": False}
         return EventResult(run.number, store.n_fragments, store.n_entities, done)
     held = resumed(about)
-    held.run.undoes = decided
-    name = decided.decision.name
-    held.session.lift([one for one in held.session.constraints.decisions if one.name == name])
+    held.run.undoes = left.pop()
+    all_of_them = [*left, held.run.undoes]
+    names = {one.decision.name for one in all_of_them}
+    held.session.lift([one for one in held.session.constraints.decisions if one.name in names])
     held.writing.followed()
-    held.writing.also(
-        lambda rows: change_rows(rows, "decision", {number: {"undone": held.run.number}})
-    )
+
+    def note(rows: sqlite3.Connection) -> None:
+        for one in left:
+            record(rows, held.run.number, UNDOES, "", one)
+        change_rows(
+            rows, "decision", {one.number: {"undone": held.run.number} for one in all_of_them}
+        )
+
+    held.writing.also(note)
     held.commit(finished=True, told=told)
-    return held.result(undone=number, exact=False, already=False)
+    return held.result(undone=undone, exact=False, already=False)
 
 
 def _undo_exactly(store: Store, run: ActiveRun, decided: DecisionRecord, finished: bool) -> None:
@@ -403,7 +445,7 @@ class StoreReview(Review[PairQuestion]):
             return
         first, second = (self._fragment(n).id for n in (question.first, question.second))
         try:
-            decided, touched = _honour_one(
+            decided, touched = honour_one(
                 self._held, Decision(same, first, second), question.reported
             )
         except (ContradictionError, LikelihoodError):

@@ -172,7 +172,7 @@ def test_an_answer_that_cannot_hold_is_not_kept_and_asked_no_more(
     def refused(*_: object) -> None:
         raise error("no")
 
-    monkeypatch.setattr("kbforge.jobs.decide._honour_one", refused)
+    monkeypatch.setattr("kbforge.jobs.decide.honour_one", refused)
     with reviewed(store) as review:
         evidence = review.question()
         assert evidence is not None
