@@ -88,7 +88,10 @@ def signed(by: str | None, note: str | None = None) -> Iterator[None]:
         _SIGNED.reset(before)
 
 
-def _who() -> str:
+def signer() -> str:
+    """The name of who writes in this context."""
+    if (by := _SIGNED.get()[0]) is not None:
+        return by
     with contextlib.suppress(OSError, KeyError, ImportError):  # a user without a name, or none
         return (os.environ.get(AS) or getpass.getuser())[:MOST_NAME]
     return "unknown"
@@ -102,12 +105,12 @@ def record(
     decided: DecisionRecord | None = None,
 ) -> None:
     """Add a line for a run or for what it decided or undid, within the current transaction."""
-    by, note = _SIGNED.get()
+    by, note = signer(), _SIGNED.get()[1]
     said = {"about": about} if decided is None else _words(decided)
     content = orjson.dumps({**said, "note": note, "nonce": secrets.token_hex(8)})
     number, chain = _end(rows)
     which = None if decided is None else decided.number
-    plain = (number + 1, time.time(), by or _who(), verb, run, which)
+    plain = (number + 1, time.time(), by, verb, run, which)
     digest = hashlib.sha256(content).hexdigest()
     chain = _linked(chain, plain, digest)
     insert_rows(rows, "audit", [(*plain, digest, chain, content)])

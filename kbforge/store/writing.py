@@ -38,7 +38,7 @@ from kbforge.contracts import (
 from kbforge.errors import KBForgeError
 from kbforge.files.fragments import to_line
 from kbforge.kb.entities import entity_ids
-from kbforge.store.audit import record
+from kbforge.store.audit import record, signer
 from kbforge.store.database import Database
 from kbforge.store.mentions import REFERS, add_mentions, forget_mentions
 from kbforge.store.pages import (
@@ -79,6 +79,7 @@ class ActiveRun:
     added: int = 0  # fragments so far
     removed: int = 0
     written: bool = False  # whether it has a row
+    by: str | None = None  # who wrote to it last
     undoes: DecisionRecord | None = None
 
     def row(self, entities: int, finished: bool) -> Run:
@@ -100,7 +101,7 @@ def begin(store: Store, verb: str, about: str, began: float) -> ActiveRun:
     """Begin a run, or continue the last one if it is unfinished and of the same command.
 
     A run that adds fragments is continued by any command that does. `began` is the command's start
-    by `time.perf_counter`.
+    by `time.perf_counter`. Each name that writes to a run has a line in the audit.
     """
     # the name of a file may be no text
     about = about.encode(errors="backslashreplace").decode()
@@ -110,9 +111,9 @@ def begin(store: Store, verb: str, about: str, began: float) -> ActiveRun:
         if told != last.about:
             told = f"{last.about}; {about}"[:_MOST_ABOUT]
         began -= last.seconds
-        return ActiveRun(
-            last.number, verb, told, began, last.began, last.added, last.removed, written=True
-        )
+        counts = last.added, last.removed
+        by = next((line.by for line in store.last_lines(1) if line.run == last.number), None)
+        return ActiveRun(last.number, verb, told, began, last.began, *counts, written=True, by=by)
     number = 1 if last is None else last.number + 1
     started = time.time() - (time.perf_counter() - began)
     return ActiveRun(number, verb, told, began, started)
@@ -240,6 +241,7 @@ class StoreWriter:
             assert self._session is not None
             checkpoint = self._session.checkpoint()
         undoable = None if decided is None else decided.number
+        run, by = self._run, signer()
 
         def all_of_it(database: sqlite3.Connection) -> None:
             if decided is None:
@@ -249,8 +251,7 @@ class StoreWriter:
                 pair = decided.first, decided.second
                 row = (decided.number, int(decided.same), *pair, decided.run, None)
                 insert_rows(database, "decision", [row])
-            if decided is not None or not self._run.written:
-                run = self._run
+            if decided is not None or not run.written or run.by != by:
                 record(database, run.number, run.verb, run.about, decided or run.undoes)
             self._write_fragments(database, checkpoint, undoable)
             self._write_session(database, checkpoint, undoable)
@@ -261,9 +262,10 @@ class StoreWriter:
             write_rows(database, "meta", rows, undoable)
             if then is not None:
                 then(database)
-            write_run(database, self._run.row(self.n_entities, finished))
+            write_run(database, run.row(self.n_entities, finished))
 
         self._database.transaction(all_of_it)
+        run.by = by
         self._count = self.n_entities
         self._entities.written()
         self._also.clear()

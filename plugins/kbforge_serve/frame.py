@@ -11,11 +11,13 @@ import functools
 import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, Response
 
 from kbforge.kb.components import environment
+from kbforge.store.audit import signer
 from kbforge.version import __version__
 from kbforge_serve.answers import as_json
 
@@ -47,9 +49,13 @@ def page(
     asked: HTTPConnection, template: str, store: str = "KBForge", status: int = 200, **context: Any
 ) -> HTMLResponse:
     """A page that answers a request; `context` is its template's input."""
-    path = asked.scope["path"]
+    scope = asked.scope
+    path, query = scope["path"], scope.get("query_string", b"").decode("latin-1")
     shown = _templates().get_template(template)
-    return HTMLResponse(shown.render(store=store, here=path, status=status, **context), status)
+    context |= {"here": path, "next": quote(path) + (f"?{query}" if query else "")}
+    if (sender := scope.get("sender")) is not None:
+        context |= {"signer": sender.name or signer(), "is_known": sender.secret is not None}
+    return HTMLResponse(shown.render(store=store, status=status, **context), status)
 
 
 def router() -> APIRouter:

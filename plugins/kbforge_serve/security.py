@@ -12,7 +12,8 @@ A page of another site, open in the user's browser, can send requests to this ma
   interpret differently, is refused.
 - Any address other than loopback needs a token: programs send `Authorization: Bearer TOKEN`, users
   sign in once with a form and get a cookie, which is derived from the token. A token has rights and
-  a name (`kbforge_serve.tokens`); the audit has the name.
+  a name (`kbforge_serve.tokens`); the audit has the name. Without tokens, pages sign what a browser
+  writes with the name in another cookie, which a form in their footer sets.
 - Bodies are bounded in size and in time, and paths cannot leave the server.
 - Every answer restricts what a browser may do with it. The pages need no inline script or style.
 
@@ -30,9 +31,9 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -40,7 +41,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kbforge.errors import UsageError, quoted, spelled
-from kbforge.store.audit import signed
+from kbforge.store.audit import MOST_NAME, signed
 from kbforge_serve.failures import as_parameter, failure, wants_page
 from kbforge_serve.tokens import Token, needed
 
@@ -48,6 +49,10 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
 SIGN_IN = "/sign-in"
+NAME = "/name"
+"""Where people without a token say who they are."""
+_NAMED = "kbforge-name"
+_A_YEAR = 366 * 24 * 3600  # seconds that a browser keeps this cookie
 HEALTH = "/healthz"
 """Whether the server answers: says nothing of the store, and needs no token."""
 STATIC = "/static/"
@@ -143,7 +148,7 @@ class Access:
     def sender(self, headers: Headers, cookies: Mapping[str, str]) -> Token | None:
         """The token that a request proves to know, if any."""
         if not self.is_closed:
-            return self.tokens[0]
+            return replace(self.tokens[0], name=_in_words(unquote(cookies.get(_NAMED, ""))) or None)
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and (token := self.token_of(given.strip())):
             return token
@@ -159,6 +164,11 @@ class Access:
         """The name is specific to these tokens: cookies ignore ports, so servers share them."""
         of_all = "".join(token.cookie for token in self.tokens).encode()
         return f"kbforge-{hashlib.sha256(of_all).hexdigest()[:8]}"
+
+
+def _in_words(name: str) -> str:
+    """A name in one line, no longer than a name may be."""
+    return " ".join("".join(c if c.isprintable() else " " for c in name).split())[:MOST_NAME]
 
 
 def _equal(a: str, b: str) -> bool:
@@ -208,7 +218,7 @@ class Guard:
             return
         asked = HTTPConnection(scope)
         exchange = _Exchange(self, asked, receive, send)
-        sender = self.access.sender(asked.headers, asked.cookies)
+        sender = scope["sender"] = self.access.sender(asked.headers, asked.cookies)
         refused = self._refusal(asked, sender)
         if refused is not None:
             await refused(scope, receive, exchange.send)
@@ -384,13 +394,22 @@ class _Exchange:
 
 
 def router(access: Access) -> APIRouter:
-    """The form where users sign in; it exists only if there is a token."""
+    """The form where users sign in or, if there is no token, say their name."""
     from fastapi import APIRouter  # kbforge mcp has the guard, and not FastAPI
 
     from kbforge_serve.frame import page
 
     routes = APIRouter(include_in_schema=False)
     if not access.is_closed:
+
+        @routes.post(NAME)
+        async def name(request: Request) -> Response:
+            fields = parse_qs((await request.body()).decode(errors="replace"))
+            answer = RedirectResponse(_own(fields.get("next", ["/"])[0]), 303)
+            named = quote(_in_words(fields.get("name", [""])[0]))
+            answer.set_cookie(_NAMED, named, _A_YEAR, httponly=True, samesite="strict")
+            return answer
+
         return routes
 
     @routes.get(SIGN_IN)

@@ -13,9 +13,9 @@ second, so that a command can write; while a command writes, requests wait. Mode
 kept from group to group. The session is opened again if another program wrote in between, and the
 models are read again if `kbforge refit` changed them.
 
-Consecutive additions form one run. It ends after a number of fragments, after a while, and when no
-more come; a run that was killed is continued, as on the command line. Confidence is computed when
-nothing else waits.
+Consecutive additions of one name form one run. It ends after a number of fragments, after a while,
+and when no more come; a run that was killed is continued, as on the command line. Confidence is
+computed when nothing else waits.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from kbforge.jobs.erasure import finish_erasing
 from kbforge.jobs.models import restore
 from kbforge.jobs.opening import OpenStore
 from kbforge.jobs.update import OnDuplicate, known_in, require_comparable, take_in
+from kbforge.store.audit import signer
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge.store.writing import FILLS
@@ -129,6 +130,7 @@ class _Request:
     rehearse: bool = False
     weight: int = 0  # characters
     context: Context = field(default_factory=copy_context)  # in which sentences are made
+    by: str = field(default_factory=signer)  # in the audit
     future: Future[Any] = field(default_factory=Future)
 
 
@@ -274,7 +276,7 @@ class Writer:
                 alone = (
                     one.act is not None or len(ids) + len(own) > _GROUP or not ids.isdisjoint(own)
                 )
-                if group and alone:
+                if group and (alone or one.by != group[0].by):
                     break
                 group.append(self._waiting.popleft())
                 self._characters -= one.weight
@@ -303,7 +305,7 @@ class Writer:
             if len(group) == 1 and group[0].act is not None:
                 group[0].future.set_result(group[0].context.run(self._act, store, group[0]))
             else:
-                self._add(store, group)
+                group[0].context.copy().run(self._add, store, group)
         except Exception as error:
             self._kept.forget()  # the session is ahead of the tables
             left = [one for one in group if not one.future.done()]
@@ -328,7 +330,7 @@ class Writer:
             self._kept.forget()
 
     def _add(self, store: Store, group: Sequence[_Request]) -> None:
-        """Add the fragments of a group; a request with a duplicate is refused first."""
+        """Add the fragments of a group, in the name of all; one with a duplicate is refused."""
         known: list[tuple[_Request, Mapping[str, bool]]] = []
         new: list[list[Fragment]] = []
         for one in group:
@@ -500,14 +502,14 @@ class _KeptStore:
             self._database.let_go()
 
     def opened(self, store: Store, verb: str, about: str) -> OpenStore:
-        """Its session, with a run of this verb; added fragments continue an unfinished run."""
+        """Its session, with a run of this verb; fragments of the same name continue a run."""
         fit, choices = self._models(store)
         began = time.perf_counter()
         if self._steps > _SESSION and not self._running:
             self.forget()
         if self._held is None:
             self._held = OpenStore(store, fit, choices, verb, about, began)
-        elif not self._running or verb != FILLS:
+        elif not self._running or verb != FILLS or self._held.run.by != signer():
             self.end_run()
             self._held.next_run(verb, about, began)
         self._running = verb == FILLS

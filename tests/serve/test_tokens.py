@@ -101,6 +101,55 @@ def test_people_sign_in_with_their_own_token(client: TestClient, store: Path) ->
     assert client.get("/api/audit?limit=1").json()["lines"][0]["by"] == "answer"
 
 
+def test_a_browser_without_a_token_says_its_name(store: Path) -> None:
+    first, second = PEOPLE[0].id, PEOPLE[-1].id
+    said = {"same": False, "first": first, "second": second}
+    app = application(Service(str(store)))
+    with TestClient(app, "http://localhost", follow_redirects=False) as client:
+        page = "/decisions?by=%C3%A9va&in_force=true"
+        shown = client.get(page).text
+        assert f'value="{page.replace("&", "&amp;")}"' in shown
+        sent = client.post("/name", data={"name": " Éva\n<b>Nagy ", "next": page})
+        assert (sent.status_code, sent.headers["location"]) == (303, page)
+        assert 'value="Éva &lt;b&gt;Nagy"' in client.get("/decisions").text
+        made = client.post("/api/decisions", json=said).json()
+        line = client.get("/api/audit?limit=1").json()["lines"][0]
+        assert (line["decision"], line["by"]) == (made["decision"], "Éva <b>Nagy")
+        assert client.get(f"/api/decisions?by={line['by']}").json()["decisions"]
+
+
+@pytest.mark.parametrize("cookie", ["", "%20%0a", "%", "x" * 2000, "%00%ff", "a;b"])
+def test_a_strange_name_is_none_or_short(store: Path, cookie: str) -> None:
+    with TestClient(application(Service(str(store))), "http://localhost") as client:
+        sent = client.get("/decisions", headers={"cookie": f"kbforge-name={cookie}"})
+        assert sent.status_code == 200
+        assert "x" * 200 in sent.text or "x" * 20 not in sent.text
+        assert "x" * 201 not in sent.text
+
+
+@pytest.mark.parametrize("away", ["https://example.org/", "//example.org", "/\\example.org", "x"])
+def test_a_name_leads_nowhere_else(store: Path, away: str) -> None:
+    app = application(Service(str(store)))
+    with TestClient(app, "http://localhost", follow_redirects=False) as client:
+        sent = client.post("/name", data={"name": "ada", "next": away})
+        assert sent.headers["location"] == "/"
+        foreign = {"sec-fetch-site": "cross-site"}
+        assert client.post("/name", data={"name": "eve"}, headers=foreign).status_code == 403
+
+
+def test_each_who_adds_fragments_has_a_line(client: TestClient, store: Path) -> None:
+    """Requests of two names are no one run, even if they wait together."""
+    sent = []
+    for at, token in enumerate([*TOKENS[2:], *TOKENS[2:], TOKENS[3]]):
+        one = {"id": f"new{at}", "properties": {"name": [f"Nobody {at}"]}}
+        added = client.post("/api/fragments", json=one, headers=bearing(token)).json()
+        sent.append((added["run"], token.name))
+    lines = client.get("/api/audit?limit=4", headers=bearing(TOKENS[0])).json()["lines"]
+    assert [(one["run"], one["by"]) for one in reversed(lines)] == list(dict.fromkeys(sent))
+    assert len(lines) == 4
+    assert [run for run, _ in sent] == [2, 3, 4, 5, 5]
+
+
 GOOD = '[ada]\ntoken = "0123456789abcdef"\nright = "answer"\n'
 
 

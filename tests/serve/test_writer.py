@@ -19,12 +19,15 @@ from kbforge.contracts import Fragment
 from kbforge.errors import BusyError, ContradictionError, DuplicateError, OutputError, UsageError
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of, undo, whole_entities
+from kbforge.jobs.opening import opened
 from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import erase
 from kbforge.jobs.update import add_fragments, take_in
 from kbforge.jobs.views import entities_of
+from kbforge.store.audit import audit_of, signed
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from kbforge.store.writing import FILLS
 from kbforge_serve import writer as writing
 from kbforge_serve.answers import Facts, plain
 from kbforge_serve.writer import Writer
@@ -58,12 +61,39 @@ def content(path: str) -> list[str]:
 
 
 def ids(path: str) -> set[str]:
-    with Database(path) as opened:
-        return {fragment.id for fragment in Store(opened).fragments()}
+    with Database(path) as database:
+        return {fragment.id for fragment in Store(database).fragments()}
 
 
 def done(future: Future[Any]) -> Facts:
     return plain(future.result(30))
+
+
+def test_a_group_is_of_one_name(path: str) -> None:
+    served = Writer(path)
+    futures = list[Future[Any]]()
+    with Database(path, write=True):  # so that all of them wait
+        for by, one in zip(itertools.cycle(["ada", "ada", "bob"]), MORE[:9], strict=False):
+            with signed(by):
+                futures.append(served.add([one]))
+    runs = [done(one)["run"] for one in futures]
+    served.close()
+    assert runs == [2, 2, 3, 4, 4, 5, 6, 6, 7]
+    with Database(path) as database:
+        lines = [(line.run, line.by) for line in audit_of(database.connection, since=1)]
+    assert lines == [(run, ["bob", "ada"][run % 2 == 0]) for run in range(2, 8)]
+
+
+def test_another_name_continues_a_killed_run(path: str) -> None:
+    """The run has a line for each."""
+    for by, one in zip("aab", MORE, strict=False):
+        with signed(by), opened(path, FILLS, "") as held:
+            for _ in take_in(held, [one], {}):
+                pass
+            held.commit()
+    with Database(path) as database:
+        lines = [(line.run, line.by) for line in audit_of(database.connection, since=1)]
+    assert lines == [(2, "a"), (2, "b")]
 
 
 def test_a_store_is_written_as_by_the_command_line(base: Path, path: str, tmp_path: Path) -> None:
