@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
 
 from kbforge.errors import UsageError, quoted
 from kbforge.jobs.decide import forget as forget_answers
 from kbforge.jobs.erasure import ERASES, ERASING, finish_erasing
-from kbforge.jobs.opening import EventResult, locked, require_all, resume, unchanged
+from kbforge.jobs.opening import (
+    EventResult,
+    OpenStore,
+    locked,
+    require_all,
+    resume,
+    unchanged,
+)
 from kbforge.store.store import Store
 
 REMOVES = "remove"
+
+Opened: TypeAlias = Callable[[str, str], OpenStore]
+"""Begins a run of a store, given its verb and what it is about."""
 
 
 def remove(path: str, ids: Sequence[str], source: str | None = None) -> EventResult:
@@ -32,25 +44,32 @@ def remove(path: str, ids: Sequence[str], source: str | None = None) -> EventRes
     began = time.perf_counter()
     with locked(path) as store:
         store.require_made()
-        about = ", ".join([*ids[:10], *([] if source is None else [f"source {source}"])])
-        known = store.pages.numbers(ids)
-        missing = [id for id in ids if id not in known]
-        require_all(store, missing, store.had(missing, REMOVES))
-        of_source = [] if source is None else store.of_source(source)
-        if source is not None and not of_source:
-            before = [run for run in store.runs() if (run.verb, run.about) == (REMOVES, about)]
-            if not before:
-                raise _no_source(store, source)
-        wanted = list(dict.fromkeys([*(id for id in ids if id in known), *of_source]))
-        if not wanted:
-            return unchanged(store, removed=0, already=True)
-        held = resume(store, REMOVES, about, began)
-        numbers = store.pages.numbers(wanted)
-        held.session.remove(wanted)
-        held.writing.removed({number: id for id, number in numbers.items()})
-        held.run.removed += len(wanted)
-        held.commit(finished=True)
-        return held.result(removed=len(wanted), already=False)
+        return removed(store, ids, partial(resume, store, began=began), source)
+
+
+def removed(
+    store: Store, ids: Sequence[str], opened: Opened, source: str | None = None
+) -> EventResult:
+    """Remove fragments from an open store, as `remove`; `opened` begins a run of it."""
+    about = ", ".join([*ids[:10], *([] if source is None else [f"source {source}"])])
+    known = store.pages.numbers(ids)
+    missing = [id for id in ids if id not in known]
+    require_all(store, missing, store.had(missing, REMOVES))
+    of_source = [] if source is None else store.of_source(source)
+    if source is not None and not of_source:
+        before = [run for run in store.runs() if (run.verb, run.about) == (REMOVES, about)]
+        if not before:
+            raise _no_source(store, source)
+    wanted = list(dict.fromkeys([*(id for id in ids if id in known), *of_source]))
+    if not wanted:
+        return unchanged(store, removed=0, already=True)
+    held = opened(REMOVES, about)
+    numbers = store.pages.numbers(wanted)
+    held.session.remove(wanted)
+    held.writing.removed({number: id for id, number in numbers.items()})
+    held.run.removed += len(wanted)
+    held.commit(finished=True)
+    return held.result(removed=len(wanted), already=False)
 
 
 def _no_source(store: Store, source: str) -> UsageError:
@@ -73,28 +92,37 @@ def erase(path: str, ids: Sequence[str], source: str | None = None) -> EventResu
     with locked(path) as store:
         if store.database.version is None:
             store.require_made()
-        last, emptied = store.last_run, store.fact("choices") is None
-        decided = {
-            id for one in store.decisions() for id in (one.decision.first, one.decision.second)
-        }
-        known = {*store.pages.numbers(ids), *decided.intersection(ids), *store.had(ids)}
-        of_source = [] if source is None else store.of_source(source)
-        if not emptied and (last is None or last.verb != ERASES):
-            require_all(store, ids, known)
-            if source is not None and not of_source:
-                raise _no_source(store, source)
-        gone = list(dict.fromkeys([*(id for id in ids if id in known), *of_source]))
-        if not gone:
-            return unchanged(store, removed=0, already=True)
-        run, removed = _remove(store, gone, source, began)
-        finish_erasing(store)
-        told = {"removed": removed, "already": False}
-        return EventResult(run, store.n_fragments, store.n_entities, told)
+        return erased(store, ids, partial(resume, store, began=began), source)
 
 
-def _remove(store: Store, gone: Sequence[str], source: str | None, began: float) -> tuple[int, int]:
+def erased(
+    store: Store, ids: Sequence[str], opened: Opened, source: str | None = None
+) -> EventResult:
+    """Erase fragments of an open store, as `erase`; sessions opened before are outdated then.
+
+    `opened` begins a run of it.
+    """
+    last, emptied = store.last_run, store.fact("choices") is None
+    decided = {id for one in store.decisions() for id in (one.decision.first, one.decision.second)}
+    known = {*store.pages.numbers(ids), *decided.intersection(ids), *store.had(ids)}
+    of_source = [] if source is None else store.of_source(source)
+    if not emptied and (last is None or last.verb != ERASES):
+        require_all(store, ids, known)
+        if source is not None and not of_source:
+            raise _no_source(store, source)
+    gone = list(dict.fromkeys([*(id for id in ids if id in known), *of_source]))
+    if not gone:
+        return unchanged(store, removed=0, already=True)
+    run, count = _remove(store, gone, source, opened(ERASES, ""))
+    finish_erasing(store)
+    told = {"removed": count, "already": False}
+    return EventResult(run, store.n_fragments, store.n_entities, told)
+
+
+def _remove(
+    store: Store, gone: Sequence[str], source: str | None, held: OpenStore
+) -> tuple[int, int]:
     """The first step; returns the run's number, and the number of fragments."""
-    held = resume(store, ERASES, "", began)
     numbers = store.pages.numbers(gone)
     forgotten = {
         one.decision.name

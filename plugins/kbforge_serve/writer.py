@@ -44,6 +44,7 @@ from kbforge.jobs import decide as deciding
 from kbforge.jobs.erasure import finish_erasing
 from kbforge.jobs.models import restore
 from kbforge.jobs.opening import OpenStore
+from kbforge.jobs.remove import erased, removed
 from kbforge.jobs.update import OnDuplicate, known_in, require_comparable, take_in
 from kbforge.store.audit import signer
 from kbforge.store.database import Database
@@ -97,6 +98,13 @@ class Undone(Written, frozen=True):
 
     undone: Natural
     exact: bool | None
+    already: bool
+
+
+class Removed(Written, frozen=True):
+    """How many fragments were removed; `already` says that all were gone."""
+
+    removed: Natural
     already: bool
 
 
@@ -208,6 +216,10 @@ class Writer:
     def undo(self, number: int) -> Future[Undone]:
         """Withdraw a decision; errors as `undoing`."""
         return self.perform(undoing(number))
+
+    def remove(self, ids: Sequence[str], secure: bool = False) -> Future[Removed]:
+        """Remove fragments; arguments and errors as `removing`."""
+        return self.perform(removing(ids, secure))
 
     def perform(self, act: Act[T], rehearse: bool = False) -> Future[T]:
         """Let an act change the store; if it is only rehearsed, all its changes are undone.
@@ -440,6 +452,28 @@ def undoing(number: int) -> Act[Undone]:
         if done.told["exact"]:
             turn.forget()
         return Undone(done.run, done.fragments, done.entities, **done.told)
+
+    return act
+
+
+def removing(ids: Sequence[str], secure: bool = False) -> Act[Removed]:
+    """The act of removing fragments, all or none; a `secure` one erases their content.
+
+    Those removed earlier are passed over. An erasure rewrites the file, and cannot be rehearsed.
+
+    Raises, when it acts:
+        UsageError: the store never had one of them.
+        LikelihoodError: the likelihood fails on the other fragments.
+        OutputError: other programs read the store for too long; the next write finishes the
+            erasure.
+
+    """
+
+    def act(turn: Turn) -> Removed:
+        done = (erased if secure else removed)(turn.store, ids, turn.opened)
+        if secure:
+            turn.forget()
+        return Removed(done.run, done.fragments, done.entities, **done.told)
 
     return act
 

@@ -233,16 +233,16 @@ def test_random_acts_do_what_they_say_and_are_undone_in_turn(
     runs = []
     for _ in range(data.draw(st.integers(1, 4))):
         held = states[-1][0]
-        pick = lambda some: data.draw(st.sampled_from(sorted(some)))  # noqa: E731
-        one, other, act = pick(held), pick(held), pick(["join", "part", "move", "confirm"])
+        one, other = (data.draw(st.sampled_from(sorted(held))) for _ in range(2))
+        act = data.draw(st.sampled_from(["join", "part", "move", "confirm"]))
         some = data.draw(st.sets(st.sampled_from(sorted(held[one])), min_size=1))
-        given = {
+        given: tuple[Any, ...] = {
             "join": (acts.join, one, other),
             "part": (acts.part, sorted(some)),
             "move": (acts.move, sorted(some), other),
             "confirm": (acts.confirm, one),
         }[act]
-        expected = {
+        expected: list[frozenset[str] | set[str]] = {
             "join": [held[one] | held[other]],
             "part": [some, held[one] - some],
             "move": [some | held[other], held[one] - some],

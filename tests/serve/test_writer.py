@@ -21,7 +21,7 @@ from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of, undo, whole_entities
 from kbforge.jobs.opening import opened
 from kbforge.jobs.refit import refit
-from kbforge.jobs.remove import erase
+from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments, take_in
 from kbforge.jobs.views import entities_of
 from kbforge.store.audit import audit_of, signed
@@ -208,6 +208,32 @@ def test_requests_with_a_fault_are_sentences(writer: Writer) -> None:
     with pytest.raises(ContradictionError):
         done(writer.honour(False, A, B))
     assert done(writer.add(MORE))["added"] == len(MORE)
+
+
+def test_what_is_removed_is_gone_and_what_is_erased_leaves_no_trace(
+    path: str, base: Path, tmp_path: Path, writer: Writer
+) -> None:
+    other = str(shutil.copy(base, tmp_path / "other.sqlite"))
+    done(writer.honour(False, A, C))
+    said = done(writer.remove([A, B]))
+    assert (said["removed"], said["already"], said["fragments"]) == (2, False, len(FIRST) - 2)
+    assert done(writer.remove([B]))["already"]
+    with pytest.raises(UsageError, match='has no fragment "nobody"'):
+        done(writer.remove([C, "nobody"]))
+    decide(other, decisions_of([("different", A, C)]))
+    remove(other, [A, B])
+    assert content(path) == content(other)
+
+    secret = f'"{D}"'.encode()
+    assert secret in Path(path).read_bytes() + Path(f"{path}-wal").read_bytes()
+    assert done(writer.remove([D, A], secure=True))["removed"] == 1
+    assert done(writer.add(MORE))["added"] == len(MORE)
+    assert ids(path) == {x.id for x in PEOPLE} - {A, B, D}
+    writer.close()
+    assert secret not in Path(path).read_bytes()
+    with Database(path) as opened:
+        assert Store(opened).decisions() == []
+        assert opened.examined()[1] == []
 
 
 @pytest.mark.slow
