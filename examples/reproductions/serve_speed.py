@@ -359,11 +359,10 @@ class Measurement:
 
     def answering(self, seconds: float) -> None:
         """Measure answers, decisions and their undo, one after another, beside readers."""
+        pairs, connection = itertools.cycle(self.pairs()), self._connection()
         readers = self.load(MIXED, seconds)
         begin, load = cpu_seconds(self.server), os.getloadavg()[0]
-        until, connection = time.monotonic() + seconds, self._connection()
-        times, wrong = list[Times](), Counter[str]()
-        pairs = itertools.cycle(self.pairs())
+        until, times, wrong = time.monotonic() + seconds, list[Times](), Counter[str]()
 
         def post(path: str, said: object) -> dict[str, Any]:
             status, body, took = ask_once(connection, Question(path, json.dumps(said).encode()))

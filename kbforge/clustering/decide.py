@@ -160,7 +160,7 @@ def add_cornered(state: SessionState, x: Fragment) -> StepResult:
 def _named(state: SessionState, decisions: Iterable[Decision]) -> list[int]:
     """The fragments that some decisions name, ascending."""
     ids = {id for each in decisions for id in (each.first, each.second)}
-    return [number for number, x in state.here() if x.id in ids]
+    return state.with_ids(ids)
 
 
 def _components(graph: DecisionGraph, decisions: Iterable[Decision]) -> set[str]:

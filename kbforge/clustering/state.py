@@ -148,18 +148,29 @@ class SessionState:
         self._settled = source is None
         self.run.resume(totals, source is not None)
         if source is not None:
-            self.since = {}
+            self.since, self._numbers = {}, {}
             self.run.changed_postings()  # from now on it is noted what changes
 
     def bind(self, constraints: Constraints, graph: DecisionGraph) -> None:
         """Apply these constraints from now on; the particles stay."""
-        self.bindings.bind(constraints, graph, self.here())
+        every = constraints.link is not None or constraints.known
+        some = None if every else self.with_ids(graph.component)
+        self.bindings.bind(constraints, graph, self.here(some))
 
     # -- what is known ------------------------------------------------------------------------
 
-    def here(self) -> Iterable[tuple[int, Fragment]]:
-        """The fragments in memory, by ascending number."""
-        return ((number, x) for number, x in enumerate(self.held) if x is not None)
+    def here(self, among: Iterable[int] | None = None) -> Iterable[tuple[int, Fragment]]:
+        """The fragments in memory, by ascending number, of all or `among` ascending numbers."""
+        numbers = range(len(self.held)) if among is None else among
+        return ((number, x) for number in numbers if (x := self.held[number]) is not None)
+
+    def with_ids(self, ids: Collection[str]) -> list[int]:
+        """The fragments in memory with one of these ids, ascending."""
+        known = self._numbers
+        found = [_SEVERAL] if known is None else [known[id] for id in ids if id in known]
+        if _SEVERAL in found:
+            return [number for number, x in self.here() if x.id in ids]
+        return sorted(found)
 
     def fragment(self, number: int) -> Fragment:
         """A fragment in memory."""

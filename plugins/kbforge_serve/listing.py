@@ -17,6 +17,7 @@ While entities change, those that changed since their confidence was computed ar
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
@@ -25,12 +26,13 @@ import orjson
 from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field
 
+from kbforge.contracts import Fragment
 from kbforge.contracts.entity import Natural
 from kbforge.errors import UsageError, quoted
 from kbforge.kb.entities import all_described
 from kbforge.store.pages import numbers_from_bytes, numbers_to_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import ask, require_sound, rows_of, verified_rows
+from kbforge.store.tables import ask, rows_of, verified_rows
 from kbforge.texts import LARGEST
 from kbforge_serve.answers import Answer, EntityReference
 from kbforge_serve.facts import references
@@ -43,13 +45,13 @@ MOST = 200
 """Maximum number of entities of a page."""
 MOST_CONDITIONS = 10
 MOST_COLUMNS = 20
-_FEW = 4_000  # fragments that a condition may lead to
+_FEW = 2_000  # fragments that a condition may lead to
 _MOST_READ = 2_500  # fragments for a page
 _COUNTED = 20_000  # entities; if there are more, their number is estimated
 _PARTS, _PART = 256, 256  # of the store, of which an estimate is made, and fragments of each
 _RARE = 0.01  # share of entities of which those that a range selects are ordered
 _AT_ONCE = 64  # entities that are checked together
-_MOST_SHOWN = 100  # fragments of an entity whose values are shown
+_MOST_SHOWN = 50  # fragments of an entity whose values are shown
 _LONGEST = 200  # characters of a value
 
 _KEYS = {
@@ -340,20 +342,13 @@ def _rows_of(store: Store, wanted: Filter, numbers: Sequence[int]) -> Iterator[_
         own = numbers_from_bytes(held).tolist()
         if not asked.isdisjoint(own):
             members[min(own)] = own
-    stale = {name for (name,) in ask(rows, "SELECT subproblem FROM stale")}
-    found = [_Row(*row) for row in rows_of(rows, "confidence", "first", [*members])]
-    within = [row for row in found if row.subproblem not in stale and _in_range(wanted, row)]
-    for at in range(0, len(within), _AT_ONCE):
-        part = within[at : at + _AT_ONCE]
+    said, values = _range(wanted)
+    within = f"NOT INDEXED WHERE first IN (SELECT value FROM json_each(?)) AND {said}"
+    values = [orjson.dumps([*members]).decode(), *values]
+    found = [_Row(*row) for row in verified_rows(rows, "confidence", within, values)]
+    for at in range(0, len(found), _AT_ONCE):
+        part = found[at : at + _AT_ONCE]
         yield from _checked(store, wanted, part, {row.first: members[row.first] for row in part})
-
-
-def _in_range(wanted: Filter, row: _Row) -> bool:
-    return (
-        wanted.least_size <= row.size
-        and (wanted.most_size is None or row.size <= wanted.most_size)
-        and wanted.least_confidence <= row.confidence <= wanted.most_confidence
-    )
 
 
 # --- entities in order ---
@@ -422,19 +417,13 @@ def _members(store: Store, rows: Sequence[_Row]) -> dict[int, list[int]]:
     return {own[0]: own for own in held}
 
 
-def _entities(store: Store, rows: Sequence[_Row]) -> Iterator[tuple[str, int, bytes]]:
-    """The rows of the table `entity`.
-
-    A subproblem may have thousands of others, which SQLite skips without Python's lock.
-    """
+def _entities(store: Store, rows: Sequence[_Row]) -> Iterator[tuple[Any, ...]]:
+    """Their rows of the table `entity`; a subproblem may have thousands, which SQLite skips."""
     connection, homes = store.database.connection, {row.subproblem for row in rows}
     where = f"WHERE subproblem IN ({','.join('?' * len(homes))}) AND substr(members, 1, 8) IN "
     firsts = [numbers_to_bytes([row.first]) for row in rows]
     where += f"({','.join('?' * len(rows))})"
-    found = list(verified_rows(connection, "entity", where, [*homes, *firsts]))
-    if len(found) < len(rows):
-        require_sound(connection, "entity")
-    return iter(found)
+    return verified_rows(connection, "entity", where, [*homes, *firsts])
 
 
 def _checked(
@@ -508,13 +497,18 @@ def _values(
 ) -> dict[int, dict[str, str]]:
     """By first fragment, the best values of some attributes of entities."""
     shown = {first: own[:_MOST_SHOWN] for first, own in _members(store, rows).items()}
-    fragments = store.pages.fragments([n for own in shown.values() for n in own])
-    made = all_described([[fragments[n] for n in own] for own in shown.values()], store.corpus)
+    of = {n: first for first, own in shown.items() for n in own}
+    stated = defaultdict[int, list[Fragment]](list)
+    for n, id, *_, line in rows_of(store.database.connection, "fragment", "number", [*of], True):
+        said = properties_of(line)
+        if chosen := {name: (*said[name],) for name in columns if name in said}:
+            stated[of[n]].append(Fragment(id, chosen))
+    made = all_described([*stated.values()], store.corpus) if stated else []
     return {
         first: {
             name: one.properties[name][0].value[:_LONGEST]
             for name in columns
             if name in one.properties
         }
-        for first, one in zip(shown, made, strict=True)
+        for first, one in zip(stated, made, strict=True)
     }
