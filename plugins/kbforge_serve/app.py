@@ -26,7 +26,7 @@ from kbforge_serve.metrics import Metrics
 from kbforge_serve.security import Access, Guard
 from kbforge_serve.service import Service
 
-_THREADS = 3
+THREADS = 3
 """Maximum concurrent handlers. With eight of them Python's lock changes threads at each SQLite
 query: that costs half as much again, and doubles the longest times."""
 
@@ -41,7 +41,7 @@ def application(service: Service, access: Access | None = None) -> Guard:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         threading.Thread(target=service.readers.warm, daemon=True).start()
-        to_thread.current_default_thread_limiter().total_tokens = _THREADS
+        to_thread.current_default_thread_limiter().total_tokens = THREADS
         yield
         service.close()
 
@@ -54,7 +54,7 @@ def application(service: Service, access: Access | None = None) -> Guard:
         docs_url=None,  # their pages load scripts from elsewhere
         redoc_url=None,
     )
-    _say_errors(app, service.readers.path)
+    say_errors(app, service.readers.path)
     metrics = Metrics(service)
     app.include_router(frame.router())
     app.include_router(metrics.router())
@@ -70,7 +70,7 @@ def application(service: Service, access: Access | None = None) -> Guard:
     return Guard(app, access, on_answer=metrics.answered)
 
 
-def _say_errors(app: FastAPI, store: str) -> None:
+def say_errors(app: FastAPI, store: str) -> None:
     """Answer every error with a message, in one format."""
 
     @app.exception_handler(KBForgeError)

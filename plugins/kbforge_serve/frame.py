@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
     from jinja2 import Environment
 
+STORES = "/s/"
+"""Where a server has several stores; addresses there, and of static files, have no root."""
+_OWN_LINK = re.compile(rf'( (?:href|src|action|formaction)=")/(?!{STORES[1:]}|static/)')
 _WAYS = (
     ("/entities", "Entities"),
     ("/review", "Review"),
@@ -48,14 +52,20 @@ def json_of(answer: Any) -> Response:
 def page(
     asked: HTTPConnection, template: str, store: str = "KBForge", status: int = 200, **context: Any
 ) -> HTMLResponse:
-    """A page that answers a request; `context` is its template's input."""
+    """A page that answers a request; `context` is its template's input.
+
+    Its links to the store have the root of the request in front. Templates escape quotes in data,
+    so only they can write a link.
+    """
     scope = asked.scope
     path, query = scope["path"], scope.get("query_string", b"").decode("latin-1")
     shown = _templates().get_template(template)
-    context |= {"here": path, "next": quote(path) + (f"?{query}" if query else "")}
+    root = quote(scope.get("root_path", ""))
+    context |= {"here": path, "root": root, "next": quote(path) + (f"?{query}" if query else "")}
     if (sender := scope.get("sender")) is not None:
         context |= {"signer": sender.name or signer(), "is_known": sender.secret is not None}
-    return HTMLResponse(shown.render(store=store, status=status, **context), status)
+    text = shown.render(store=store, status=status, **context)
+    return HTMLResponse(_OWN_LINK.sub(rf"\1{root}/", text) if root else text, status)
 
 
 def router() -> APIRouter:

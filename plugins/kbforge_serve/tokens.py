@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -40,6 +40,7 @@ class Token:
     secret: str | None = None
     right: Right = Right.ADMINISTER
     name: str | None = None  # in the audit; None is the user who started the server
+    stores: Collection[str] | None = None  # the names of those that it opens; None is all
 
     def __post_init__(self) -> None:
         secret = self.secret
@@ -51,6 +52,10 @@ class Token:
                 f"{whose}: expected {LEAST} characters of ASCII or more, without spaces; for "
                 f"example {secrets.token_urlsafe(24)}"
             )
+
+    def opens(self, store: str) -> bool:
+        """Whether it opens the store with this name."""
+        return self.stores is None or store in self.stores
 
     @property
     def cookie(self) -> str:
@@ -101,12 +106,17 @@ def read_tokens(path: str) -> list[Token]:
 
 def _token_of(path: str, name: str, table: Any) -> Token:
     where = f"{quoted(path, 400)}: [{quoted(name)}]"
-    if not isinstance(table, Mapping) or table.keys() != {"token", "right"}:
-        raise UsageError(f"{where}: expected a table with token and right")
+    if not isinstance(table, Mapping) or table.keys() - {"stores"} != {"token", "right"}:
+        raise UsageError(f"{where}: expected a table with token and right, and perhaps stores")
     rights = {right.name.lower(): right for right in Right}
     right, secret = rights.get(str(table["right"])), table["token"]
     if right is None:
         raise UsageError(f"{where}: expected right = {' or '.join(rights)}")
     if not isinstance(secret, str):
         raise UsageError(f"{where}: expected the token as a text")
-    return Token(secret, right, name)
+    stores = table.get("stores")
+    if "stores" in table and not (
+        isinstance(stores, list) and all(isinstance(store, str) for store in stores)
+    ):
+        raise UsageError(f"{where}: expected stores as a list of names")
+    return Token(secret, right, name, stores)

@@ -157,6 +157,9 @@ def test_a_file_of_tokens(tmp_path: Path) -> None:
     path = tmp_path / "tokens.toml"
     path.write_text(GOOD)
     assert read_tokens(str(path)) == [Token("0123456789abcdef", Right.ANSWER, "ada")]
+    path.write_text(f'{GOOD}stores = ["kb"]')
+    (limited,) = read_tokens(str(path))
+    assert [limited.opens(store) for store in ("kb", "other")] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -170,6 +173,9 @@ def test_a_file_of_tokens(tmp_path: Path) -> None:
         (GOOD.replace('"0123456789abcdef"', "1"), "expected the token as a text"),
         (GOOD.replace("cdef", ""), "the token of ada: expected 16 characters"),
         (GOOD + GOOD.replace("ada", "bob"), "two names have the same token"),
+        (f'{GOOD}stores = "kb"', "expected stores as a list of names"),
+        (f"{GOOD}stores = [1]", "expected stores as a list of names"),
+        (f"{GOOD}store = []", "expected a table with token and right, and perhaps stores"),
     ],
 )
 def test_a_wrong_file_of_tokens_is_refused(tmp_path: Path, content: str, expected: str) -> None:
@@ -178,6 +184,12 @@ def test_a_wrong_file_of_tokens_is_refused(tmp_path: Path, content: str, expecte
     with pytest.raises(KBForgeError) as refused:
         read_tokens(str(path))
     assert expected in str(refused.value)
+
+
+def test_a_token_of_another_store_opens_none(program: Run, store: Path) -> None:
+    path = store.parent / "tokens.toml"
+    path.write_text(f'{GOOD}stores = ["other"]')
+    program("serve", store, "--tokens", path).require_refusal("no token opens", 2)
 
 
 def test_one_token_or_a_file(program: Run, store: Path) -> None:

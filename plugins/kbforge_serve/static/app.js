@@ -15,15 +15,16 @@ async function replace(selector, url, options) {
   return page;
 }
 
+const home = one(".brand").pathname; // "/", or "/s/kb/" if the server has several stores
 const field = one("#find");
-if (location.pathname === "/search") {
+if (location.pathname === `${home}search`) {
   let waiting, asked;
   field.addEventListener("input", () => {
     clearTimeout(waiting);
     waiting = setTimeout(async () => {
       asked?.abort();
       asked = new AbortController();
-      const url = `/search?q=${encodeURIComponent(field.value)}`;
+      const url = `${home}search?q=${encodeURIComponent(field.value)}`;
       try {
         document.title = (await replace("#results", url, { signal: asked.signal })).title;
         history.replaceState(null, "", url);
@@ -94,7 +95,7 @@ const help = one("#help");
 help.hidden = false;
 help.addEventListener("click", () => keys.showModal());
 
-const ways = { h: "/", r: "/review", c: "/runs", q: "/quality", p: "/path" };
+const ways = { h: "", r: "review", c: "runs", q: "quality", p: "path" };
 const answers = { y: "same", n: "different", s: "skip", u: "undo" };
 let going = false; // whether the last key was g
 document.addEventListener("keydown", (event) => {
@@ -113,11 +114,11 @@ document.addEventListener("keydown", (event) => {
     }
     return;
   }
-  const way = going && ways[event.key];
+  const way = going ? ways[event.key] : undefined;
   going = event.key === "g";
   const button = one(`.answers button[value="${answers[event.key]}"]:not([disabled])`);
-  if (way) {
-    location.assign(way);
+  if (way !== undefined) {
+    location.assign(home + way);
   } else if (event.key === "/") {
     event.preventDefault();
     field?.focus();
