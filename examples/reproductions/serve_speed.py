@@ -377,7 +377,7 @@ class Measurement:
             asked = json.loads(ask_once(connection, Question("/api/review"))[1])["question"]
             if asked:
                 pair = {"first": asked["first"], "second": asked["second"]}
-                post("/api/review", {**pair, "same": asked["asked"]["probability"] > 0.5})
+                post("/api/review", {**pair, "same": asked["asked"]["reported"] > 0.5})
             first, second = next(pairs)
             for same in (True, False):
                 made = post("/api/decisions", {"first": first, "second": second, "same": same})
@@ -478,8 +478,10 @@ def main() -> None:
                 measured.reading([kind for kind in kinds if kind != "none"])
                 if given.writes:
                     measured.answering(given.seconds)
-                    measured.adding(60 * given.minutes)
-                    measured.steady(given.steady)
+                    if given.minutes:
+                        measured.adding(60 * given.minutes)
+                    if given.steady:
+                        measured.steady(given.steady)
             finally:
                 print(table(head, measured.rows))
                 print(table(["asked", "at most", "measured"], measured.asked))

@@ -46,11 +46,11 @@ MOST = 200
 MOST_CONDITIONS = 10
 MOST_COLUMNS = 20
 _FEW = 2_000  # fragments that a condition may lead to
-_MOST_READ = 2_500  # fragments for a page
+_MOST_READ = 2_000  # fragments for a page
 _COUNTED = 20_000  # entities; if there are more, their number is estimated
 _PARTS, _PART = 256, 256  # of the store, of which an estimate is made, and fragments of each
 _RARE = 0.01  # share of entities of which those that a range selects are ordered
-_AT_ONCE = 64  # entities that are checked together
+_AT_FIRST, _AT_ONCE = 16, 128  # entities that are checked together: the largest come first
 _MOST_SHOWN = 50  # fragments of an entity whose values are shown
 _LONGEST = 200  # characters of a value
 
@@ -377,11 +377,12 @@ def _in_order(
     store: Store, wanted: Filter, order: Order, begin: list[float] | None = None
 ) -> Iterator[tuple[list[_Row], list[_Row], int]]:
     """Entities after a key, some at a time, the selected ones, and how many fragments were read."""
-    while part := _next(store, wanted, order, begin, _AT_ONCE):
+    n = _AT_FIRST
+    while part := _next(store, wanted, order, begin, n):
         members = {} if _is_plain(wanted) else _members(store, part)
         chosen = part if _is_plain(wanted) else [*_checked(store, wanted, part, members)]
         yield part, chosen, sum(map(len, members.values()))
-        begin = part[-1].key(order)
+        begin, n = part[-1].key(order), min(2 * n, _AT_ONCE)
 
 
 def _next(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -182,6 +183,7 @@ class Readers:
         """Load the models; errors are reported on first use."""
         with contextlib.suppress(KBForgeError), self.store() as store:
             self.models(store)
+        gc.freeze()  # the collector would look through them again and again, and all would wait
 
     def remember(self, key: tuple[str | None, bytes], name: str) -> None:
         """Cache the name of an entity."""

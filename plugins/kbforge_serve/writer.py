@@ -21,6 +21,7 @@ computed when nothing else waits.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import math
 import threading
@@ -265,6 +266,7 @@ class Writer:
     def _work(self) -> None:
         with contextlib.suppress(Exception):  # whoever writes first is told
             self._kept.prepare()
+            gc.freeze()  # as in `Readers.warm`
         while (group := self._next()) is not None:
             if group:
                 self._write(group)
