@@ -39,11 +39,12 @@ from kbforge_serve.paths import Paths, paths_of
 from kbforge_serve.questions import Answered, NextQuestion, TakenBack
 from kbforge_serve.search import SearchResults
 from kbforge_serve.service import Service
-from kbforge_serve.writer import Added, Decided, Undone
+from kbforge_serve.writer import Added, Decided, Removed, Undone
 
 MOST_ADDED = 10_000
 """Fragments of one request."""
 _MOST_LISTED = 100
+_MOST_REMOVED = 1_000  # fragments of one request
 _LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonl")
 
 FragmentId: TypeAlias = Annotated[
@@ -331,6 +332,14 @@ def _adding(routes: APIRouter, service: Service) -> None:
 
         # it may wait for long, and then without a thread
         return json_of(await asyncio.wrap_future(await run_in_threadpool(submitted)))
+
+    @routes.delete("/fragments", summary="Remove fragments", **_says(Removed))
+    async def remove(
+        ids: Annotated[list[FragmentId], Query(alias="id", min_length=1, max_length=_MOST_REMOVED)],
+        secure: Annotated[bool, Query(description="Erase their content from the file.")] = False,
+    ) -> Response:
+        """Remove fragments, all or none; those removed earlier are passed over."""
+        return json_of(await asyncio.wrap_future(service.writer.remove(ids, secure)))
 
 
 def _decisions(routes: APIRouter, service: Service) -> None:

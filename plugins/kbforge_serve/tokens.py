@@ -81,6 +81,8 @@ def needed(method: str, path: str) -> Right:
     """The right that a request needs."""
     if method in ("GET", "HEAD", "OPTIONS"):
         return Right.READ
+    if method == "DELETE":
+        return Right.ADMINISTER
     found = [
         right for start, right in _RIGHTS.items() if path == start or path.startswith(f"{start}/")
     ]

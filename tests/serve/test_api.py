@@ -331,6 +331,31 @@ def test_there_is_no_such_decision(client: TestClient) -> None:
         assert client.post(f"/api/decisions/{number}/undo").status_code == 404
 
 
+def test_fragments_are_removed_and_erased(client: TestClient, store: Path) -> None:
+    secret = "Wolfeschlegelsteinhausen"
+    given = [{"id": f"new{at}", "properties": {"name": [secret]}} for at in range(3)]
+    assert client.post("/api/fragments", json=given).json()["added"] == 3
+    assert client.get("/api/search", params={"q": secret}).json()["results"]
+    gone = client.delete("/api/fragments", params={"id": ["new0", "new1"]}).json()
+    assert (gone["removed"], gone["already"]) == (2, False)
+    assert client.get("/api/fragment?id=new0").status_code == 404
+    again = client.delete("/api/fragments?id=new0").json()
+    assert (again["removed"], again["already"]) == (0, True)
+    there = client.delete("/api/fragments?id=new2&id=never")
+    assert there.status_code == 404
+    assert client.get("/api/fragment?id=new2").status_code == 200
+    ids = {"id": [one["id"] for one in given], "secure": True}
+    assert client.delete("/api/fragments", params=ids).json()["removed"] == 1
+    assert not client.get("/api/search", params={"q": secret}).json()["results"]
+    for path in store.parent.glob("kb.sqlite*"):
+        assert secret.lower().encode() not in path.read_bytes().lower(), path
+
+
+@pytest.mark.parametrize("asked", ["", "?id=", "?id=" + "&id=".join("x" * 1001), "?secure=true"])
+def test_removing_needs_ids(client: TestClient, asked: str) -> None:
+    assert client.delete(f"/api/fragments{asked}").status_code == 422
+
+
 def test_a_review_asks_hears_and_takes_back(client: TestClient) -> None:
     asked = said(client, "/api/review", NextQuestion)["question"]
     assert asked is not None

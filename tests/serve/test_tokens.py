@@ -32,6 +32,7 @@ WRITES = {
     ("POST", "/api/decisions"): Right.ANSWER,
     ("POST", "/api/decisions/{number}/undo"): Right.ANSWER,
     ("POST", "/api/fragments"): Right.WRITE,
+    ("DELETE", "/api/fragments"): Right.ADMINISTER,
 }
 
 
