@@ -30,7 +30,7 @@ from kbforge.jobs.match import Match
 from kbforge.store.audit import MOST_NAME, AuditLine, signed
 from kbforge.store.changes import Changes
 from kbforge.store.store import LARGEST
-from kbforge_serve import export, facts, feed, reasons, schemas
+from kbforge_serve import acts, export, facts, feed, reasons, schemas
 from kbforge_serve.answers import Answer, EntityReference, schema_of
 from kbforge_serve.decisions import Decisions, decisions_of
 from kbforge_serve.frame import json_of
@@ -119,6 +119,7 @@ def router(service: Service) -> APIRouter:
     reads = (_lists, _entities, _fragments, _export, _reasons)
     for add in (*reads, _adding, _decisions, _review, _history, _following):
         add(routes, service)
+    acts.add(routes, service, _says)
     return routes
 
 

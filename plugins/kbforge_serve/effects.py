@@ -35,7 +35,7 @@ class Effect(Answer, frozen=True):
 
 
 def observed(readers: Readers, act: Act[T], about: Sequence[str] = ()) -> Act[tuple[T, Effect]]:
-    """The act, and its effect; `about` are ids of fragments.
+    """The act, and its effect; `about` are ids of fragments, to which the act may add.
 
     A reader keeps the state before the act, so that the entities in it can be named afterwards.
     """

@@ -17,6 +17,7 @@ from msgspec import structs
 from kbforge.contracts import Entity, Fragment, Kind, Value
 from kbforge.contracts.entity import Natural, Probability, Span
 from kbforge.errors import NotFoundError, UsageError, how_sure, quoted
+from kbforge.jobs.acts import key_of
 from kbforge.jobs.report import Status, status_in
 from kbforge.kb.entities import Corpus, all_described
 from kbforge.kb.show import grouping
@@ -204,9 +205,11 @@ class SimilarFragments(Answer, frozen=True):
 
 
 class ParticleGrouping(Answer, frozen=True):
-    """A grouping of a subproblem; groups are places among its fragments."""
+    """A grouping of a subproblem; groups are places among its fragments, and `key` identifies it
+    in the act that chooses it."""
 
     probability: Probability
+    key: str
     groups: Sequence[Sequence[Natural]]
 
 
@@ -587,10 +590,12 @@ def subproblem(readers: Readers, name: int) -> SubproblemDetails:
         weights = np.exp(page.weights).tolist()
         together = np.zeros((len(shown), len(shown)))
         competing: dict[tuple[tuple[int, ...], ...], float] = defaultdict(float)
+        keys: dict[tuple[tuple[int, ...], ...], str] = {}  # the heaviest of those that look alike
         for particle, weight in zip(page.subproblem().particles, weights, strict=True):
             parts = [tuple(sorted(places[n] for n in c if n in places)) for c in particle.clusters]
             key = tuple(sorted(part for part in parts if part))
             competing[key] += weight
+            keys.setdefault(key, key_of(particle.clusters))
             for part in key:
                 together[np.ix_(part, part)] += weight
         best = sorted(competing.items(), key=lambda item: (-item[1], item[0]))
@@ -602,7 +607,7 @@ def subproblem(readers: Readers, name: int) -> SubproblemDetails:
             [reference(one) for one in block[:MOST_FRAGMENTS]],
             len(weights),
             [
-                ParticleGrouping(min(probability, 1.0), parts)
+                ParticleGrouping(min(probability, 1.0), keys[parts], parts)
                 for parts, probability in best[:_MOST_GROUPINGS]
             ],
             np.minimum(together.round(4), 1.0).tolist(),

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from kbforge.contracts import Explanation, Subproblem
+from kbforge.contracts import Explanation, FloatArray, Subproblem
 from kbforge.contracts.entity import Natural
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError, quoted
 from kbforge.fit.questions import PairQuestion, PosteriorQueue
@@ -141,6 +141,10 @@ class Questions:
             told = self._next(store)
             left = len(self._queue) + len(self._ahead)
             return NextQuestion(told, left, len(self._answers))
+
+    def believed(self, reported: FloatArray) -> FloatArray:
+        """The probability of pairs by the reported one and the answers here, same shape."""
+        return self._queue.believed(reported)
 
     def answer(self, first: str, second: str, same: bool | None) -> Answered:
         """Decide whether a pair is one entity; None skips it.

@@ -14,7 +14,8 @@ FragmentId: TypeAlias = Annotated[
 ]
 
 
-def _config(example: dict[str, Any]) -> ConfigDict:
+def config(example: dict[str, Any]) -> ConfigDict:
+    """The configuration of an object, with an example for the document."""
     return ConfigDict(extra="forbid", json_schema_extra={"examples": [example]})
 
 
@@ -25,7 +26,7 @@ class Failure(BaseModel):
     error: str
     status: int
 
-    model_config = _config(
+    model_config = config(
         {"ok": False, "error": 'the knowledge base has no fragment "x"', "status": 404}
     )
 
@@ -39,7 +40,7 @@ class GivenRecord(BaseModel):
     source: str | None = None
     metadata: dict[str, Any] | None = None
 
-    model_config = _config(
+    model_config = config(
         {
             "id": "row-17",
             "properties": {"name": ["Maria Kowalska"], "town": ["Lublin"]},
@@ -64,7 +65,7 @@ class GivenQuery(BaseModel):
     label: str | None = None
     metadata: dict[str, Any] | None = None
 
-    model_config = _config({"properties": {"name": ["Maria Kowalska"]}})
+    model_config = config({"properties": {"name": ["Maria Kowalska"]}})
 
 
 class GivenAnswer(BaseModel):
@@ -74,7 +75,7 @@ class GivenAnswer(BaseModel):
     first: FragmentId
     second: FragmentId
 
-    model_config = _config({"same": False, "first": "row-17", "second": "row-21"})
+    model_config = config({"same": False, "first": "row-17", "second": "row-21"})
 
 
 class GivenDecision(GivenAnswer):
@@ -83,6 +84,6 @@ class GivenDecision(GivenAnswer):
     same: StrictBool
     note: Annotated[str, Field(max_length=MOST_NOTE)] = ""
 
-    model_config = _config(
+    model_config = config(
         {"same": True, "first": "row-17", "second": "row-20", "note": "same phone"}
     )

@@ -31,6 +31,8 @@ WRITES = {
     ("POST", "/api/review/undo"): Right.ANSWER,
     ("POST", "/api/decisions"): Right.ANSWER,
     ("POST", "/api/decisions/{number}/undo"): Right.ANSWER,
+    ("POST", "/api/acts"): Right.ANSWER,
+    ("POST", "/api/acts/{run}/undo"): Right.ANSWER,
     ("POST", "/api/fragments"): Right.WRITE,
     ("DELETE", "/api/fragments"): Right.ADMINISTER,
 }
@@ -64,7 +66,9 @@ def test_every_route_has_a_right(client: TestClient) -> None:
 @pytest.mark.parametrize("token", TOKENS, ids=lambda token: token.name)
 def test_fewer_rights_are_refused(client: TestClient, token: Token) -> None:
     for (method, path), right in WRITES.items():
-        sent = client.request(method, path.replace("{number}", "1"), headers=bearing(token))
+        sent = client.request(
+            method, path.replace("{number}", "1").replace("{run}", "1"), headers=bearing(token)
+        )
         refused = sent.status_code == 403
         assert refused == (token.right < right), (path, sent.text)
         if refused:

@@ -1,0 +1,188 @@
+"""Acts on entities for the API and the pages: rehearsed, taken and undone, each with its effect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence, Set
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from kbforge.contracts.entity import Natural
+from kbforge.contracts.fragment import MAX_ID_CHARACTERS
+from kbforge.errors import UsageError
+from kbforge.jobs import acts
+from kbforge.jobs.decide import UNDOES, take_back_run
+from kbforge.jobs.opening import EventResult
+from kbforge.store.audit import MOST_NOTE, signed
+from kbforge.store.store import LARGEST, Store
+from kbforge.store.tables import rows_of
+from kbforge_serve.answers import Answer
+from kbforge_serve.effects import Effect, observed
+from kbforge_serve.frame import json_of
+from kbforge_serve.listing import MOST, Filter, Wanted, listing
+from kbforge_serve.schemas import FragmentId, config
+from kbforge_serve.service import Service
+from kbforge_serve.writer import Act, T, Turn
+
+_MOST_FILTERED = 10_000
+"""Maximum number of listed entities whose pairs one act accepts."""
+_MOST_CHOSEN = 1_000
+"""Maximum number of fragments that an act parts or moves."""
+
+
+class GivenAct(BaseModel):
+    """An act, and what it is about.
+
+    `join`: entity, other; `part`: fragments of one entity; `move`: fragments, and the entity that
+    they join; `confirm`: entity; `choose`: subproblem, and the `key` of one of its groupings;
+    `accept`: at_least. The note is for the audit.
+    """
+
+    act: Literal["join", "part", "move", "confirm", "choose", "accept"]
+    entity: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] = ""
+    other: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] = ""
+    fragments: Annotated[list[FragmentId], Field(max_length=_MOST_CHOSEN)] = []
+    subproblem: Annotated[int, Field(ge=0, le=LARGEST)] = 0
+    grouping: Annotated[str, Field(max_length=40)] = ""
+    at_least: float = 1.0
+    note: Annotated[str, Field(max_length=MOST_NOTE)] = ""
+
+    model_config = config({"act": "part", "fragments": ["row-17", "row-20"], "note": "two phones"})
+
+
+class Acted(Answer, frozen=True):
+    """An act, taken or only rehearsed, and its effect.
+
+    `decisions` are the numbers of those that it made, none if all were in force; its undo withdraws
+    its `run`. `refused` counts pairs whose decision contradicts others.
+    """
+
+    act: str
+    about: str
+    rehearsed: bool
+    run: Natural | None
+    decisions: list[Natural]
+    refused: Natural
+    effect: Effect
+
+
+class TakenBackRun(Answer, frozen=True):
+    """The decisions of a run, withdrawn or only in a rehearsal, and the effect.
+
+    `undone` counts them; `exact` says whether the store is as before, None if they were withdrawn
+    before.
+    """
+
+    rehearsed: bool
+    undone: Natural
+    exact: bool | None
+    effect: Effect
+
+
+def acted(
+    service: Service, given: GivenAct, rehearse: bool = False, wanted: Filter = Filter()
+) -> Acted:
+    """Take an act, or show what it would do.
+
+    `wanted` selects the entities whose pairs are accepted.
+
+    Raises:
+        NotFoundError: it names what the store does not have.
+        UsageError: it cannot be done, or was.
+        ContradictionError, LikelihoodError, BusyError, OutputError: as `honouring`.
+
+    """
+    propose, about = _proposed(service, given, wanted), list[str]()
+
+    def act(turn: Turn) -> tuple[acts.Proposal, EventResult]:
+        proposal = propose(turn.store)
+        about.extend(id for (pair, *_) in proposal.said for id in (pair.first, pair.second))
+        held = turn.opened(proposal.verb, proposal.about)
+        return proposal, acts.take(held, proposal, turn.told)
+
+    (proposal, done), effect = _performed(service, act, rehearse, given.note, about)
+    made, refused = done.told["decisions"], done.told["refused"]
+    run = done.run if made else None
+    return Acted(proposal.verb, proposal.about, rehearse, run, made, refused, effect)
+
+
+def undone(service: Service, run: int, rehearse: bool = False, note: str = "") -> TakenBackRun:
+    """Withdraw the decisions of a run, or show what that would do.
+
+    Raises a NotFoundError if it made none, and errors as `acted`.
+    """
+
+    def act(turn: Turn) -> EventResult:
+        began, resumed = time.perf_counter(), partial(turn.opened, UNDOES)
+        done = take_back_run(turn.store, run, began, resumed, turn.told)
+        if done.told["exact"]:
+            turn.forget()
+        return done
+
+    done, effect = _performed(service, act, rehearse, note)
+    return TakenBackRun(rehearse, done.told["undone"], done.told["exact"], effect)
+
+
+def _performed(
+    service: Service, act: Act[T], rehearse: bool, note: str, about: Sequence[str] = ()
+) -> tuple[T, Effect]:
+    with signed(None, note):
+        return service.writer.perform(observed(service.readers, act, about), rehearse).result()
+
+
+def _proposed(
+    service: Service, given: GivenAct, wanted: Filter
+) -> Callable[[Store], acts.Proposal]:
+    """What makes the act's proposal from the store."""
+    match given.act:
+        case "join":
+            return partial(acts.join, entity=given.entity, other=given.other)
+        case "part":
+            return partial(acts.part, fragments=given.fragments)
+        case "move":
+            return partial(acts.move, fragments=given.fragments, entity=given.entity)
+        case "confirm":
+            return partial(acts.confirm, entity=given.entity)
+        case "choose":
+            return partial(acts.choose, subproblem=given.subproblem, grouping=given.grouping)
+    within, believed = _subproblems(service, wanted), service.questions.believed
+    return partial(acts.accept, at_least=given.at_least, believed=believed, within=within)
+
+
+def _subproblems(service: Service, wanted: Filter) -> Set[int] | None:
+    """The subproblems of the entities that a filter selects; None if it selects all."""
+    if wanted == Filter():
+        return None
+    readers, words = service.readers, service.search.words
+    page = listing(readers, wanted, "least_sure", MOST, words=words)
+    ids = [one.id for one in page.entities]
+    while page.after is not None:
+        if len(ids) > _MOST_FILTERED:
+            raise UsageError(f"more than {_MOST_FILTERED:,} entities are selected: add a condition")
+        page = listing(readers, wanted, "least_sure", MOST, page.after, words=words)
+        ids += [one.id for one in page.entities]
+    with service.readers.store() as store:
+        rows = rows_of(store.database.connection, "entity", "id", ids)
+        return {home for _, home, _ in rows}
+
+
+def add(routes: APIRouter, service: Service, says: Callable[[Any], dict[str, Any]]) -> None:
+    """Add the routes of the API; `says` describes an answer for the document."""
+
+    @routes.post("/acts", summary="Act on entities", **says(Acted))
+    def act(given: GivenAct, wanted: Wanted, rehearse: bool = False) -> Response:
+        """Join, part, move, confirm or choose, or accept many pairs: one act with one undo.
+
+        With `rehearse`, answer what it would do, and change nothing. The other parameters select
+        entities as in `GET /api/entities`; `accept` then accepts pairs of their subproblems only.
+        """
+        return json_of(acted(service, given, rehearse, wanted))
+
+    @routes.post("/acts/{run}/undo", summary="Undo an act", **says(TakenBackRun))
+    def undo(run: Annotated[int, Path(ge=0, le=LARGEST)], rehearse: bool = False) -> Response:
+        """Withdraw all decisions of a run that are in force."""
+        return json_of(undone(service, run, rehearse))
