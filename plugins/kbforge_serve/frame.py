@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 STORES = "/s/"
 """Where a server has several stores; addresses there, and of static files, have no root."""
 _OWN_LINK = re.compile(rf'( (?:href|src|action|formaction)=")/(?!{STORES[1:]}|static/)')
-_WAYS = (
-    ("/entities", "Entities"),
-    ("/review", "Review"),
-    ("/runs", "Runs"),
-    ("/quality", "Quality"),
+_WAYS = (  # of pages, with the key that follows g
+    ("/entities", "Entities", "e"),
+    ("/review", "Review", "r"),
+    ("/decisions", "Decisions", "d"),
+    ("/runs", "Runs", "c"),
+    ("/quality", "Quality", "q"),
+    ("/path", "Paths", "p"),
 )
 _FILES = {
     "app.js": ("kbforge_serve", "static/app.js", "text/javascript"),

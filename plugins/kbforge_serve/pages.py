@@ -250,18 +250,14 @@ class Pages:
 
 
 def _home_view(found: Facts) -> Facts:
-    numbers = {
-        ("entity", "entities"): found["entities"],
-        ("fragment", "fragments"): found["fragments"],
-        ("subproblem", "subproblems"): found["subproblems"],
-        ("decision", "decisions"): found["decisions"],
-        ("run", "runs"): found["n_runs"],
-    }
+    numbers = [
+        (found["entities"], ("entity", "entities"), "/entities"),
+        (found["fragments"], ("fragment", "fragments"), None),
+        (found["decisions"], ("decision", "decisions"), "/decisions"),
+        (found["n_runs"], ("run", "runs"), "/runs"),
+    ]
     return {
-        "tiles": [
-            *((f"{number:,}", noun[number != 1]) for noun, number in numbers.items()),
-            (f"{found['drift']:.2f}", "drift"),
-        ],
+        "tiles": [(f"{number:,}", noun[number != 1], way) for number, noun, way in numbers],
         "lists": [
             ("Least sure", "A review asks about their fragments.", found["least_sure"]),
             ("Largest", "The entities with most fragments.", found["largest"]),

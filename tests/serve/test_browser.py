@@ -47,6 +47,14 @@ LOOKS = [
 ]
 
 
+SMALL_TARGETS = """() => [...document.querySelectorAll("a, button, input, select, summary")]
+    .filter((it) => getComputedStyle(it).display !== "inline" && !it.matches(".skip, svg *"))
+    .map((it) => [it.textContent, it.getBoundingClientRect()])
+    .filter(([, { width, height }]) => width && height && Math.min(width, height) < 24)
+    .map(([text, { width, height }]) => `${text}: ${width} by ${height}`)"""
+"""Links within a sentence are as high as its line, and a drawing has others beside it."""
+
+
 @contextmanager
 def served(store: Path, access: Access | None = None) -> Iterator[str]:
     """The address of a server over a store, without a slash at its end."""
@@ -143,8 +151,10 @@ def test_every_page_fits_and_can_be_read_by_all(address, opened, scheme, width) 
 
 
 def require_readable(page: Page, address: str, of: Callable[[Page, str], dict[str, str]]) -> None:
-    """Pages are there, are no wider than the screen, and axe finds nothing serious."""
+    """Pages are there, are no wider than the screen, have targets that a finger hits, and axe finds
+    nothing serious."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    rules = {"rules": {"target-size": {"enabled": True}}}
     for name, path in of(page, address).items():
         answer = page.goto(address + path)
         assert answer is not None
@@ -153,7 +163,8 @@ def require_readable(page: Page, address: str, of: Callable[[Page, str], dict[st
         assert (
             page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
         ), name
-        found = axe.run(page).response["violations"]
+        assert page.evaluate(SMALL_TARGETS) == [], name
+        found = axe.run(page, options=rules).response["violations"]
         serious = [
             (one["id"], [node["target"] for node in one["nodes"]][:3])
             for one in found
@@ -454,6 +465,30 @@ def test_a_page_shows_what_was_under_way_once_it_is_there(
         go.set()
         page.get_by_text("Computing scores.").wait_for(state="detached")
         assert page.get_by_text("B-cubed, mean F1 of the items").is_visible()
+
+
+def test_a_page_follows_what_others_write_unless_it_is_used(writable, opened) -> None:
+    address, _ = writable
+    page = opened()
+    page.goto(address)
+    pair = page.request.get(f"{address}/api/review").json()["question"]
+    said = {"first": pair["first"], "second": pair["second"], "same": True}
+    page.locator("main a").first.focus()
+    assert page.request.post(f"{address}/api/review", data=said).status == 200
+    page.wait_for_timeout(1_000)
+    assert page.locator("main a").first.evaluate("it => it === document.activeElement")
+    page.locator("#find").focus()
+    page.locator(".tile", has_text="1decision").wait_for()
+
+
+def test_the_ways_to_pages_open_without_scripts_on_a_phone(address, opened) -> None:
+    page = opened("dark", 390, java_script_enabled=False)
+    page.goto(address)
+    assert not page.locator("nav").is_visible()
+    page.get_by_role("button", name="Pages").focus()
+    page.keyboard.press("Enter")
+    page.locator("nav").get_by_role("link", name="Decisions").click()
+    page.wait_for_url("**/decisions")
 
 
 @contextmanager

@@ -76,29 +76,64 @@ document.addEventListener("submit", (event) => {
   }
 });
 
-// What takes long is asked for again until it is there, but not while someone uses the page.
+// What takes long is asked for again until it is there, and a page that follows the store when
+// something was written, but not while someone uses the page.
+const main = one("main");
+let stale = false, next;
 async function again() {
-  const busy = one("main").contains(document.activeElement) && document.activeElement !== one("main");
-  if (one("[data-again]") && !busy) {
-    await replace("main", location.href);
+  next = undefined;
+  const at = document.activeElement;
+  if ((stale || one("[data-again]")) && (at === main || !main.contains(at))) {
+    stale = false;
+    await replace("main", location.href).catch(() => {}); // the server is away
   }
-  if (one("[data-again]")) {
-    setTimeout(again, 3000);
+  soon(3000);
+}
+function soon(wait) {
+  if (stale || one("[data-again]")) {
+    next ??= setTimeout(again, wait);
   }
 }
-if (one("[data-again]")) {
-  setTimeout(again, 3000);
+soon(3000);
+
+// Only a page that is seen holds a stream: a browser has few connections for all of its tabs.
+let stream;
+function changed() {
+  stale = true;
+  soon(200);
+}
+function follow() {
+  stream?.close();
+  if (document.visibilityState === "visible") {
+    if (stream) {
+      changed(); // perhaps, while nobody saw it
+    }
+    stream = new EventSource(`${home}api/changes/stream`);
+    stream.addEventListener("changes", changed);
+  }
+}
+if ("live" in main.dataset) {
+  follow();
+  document.addEventListener("visibilitychange", follow);
 }
 
 const keys = one("#keys");
 const help = one("#help");
 help.hidden = false;
-help.addEventListener("click", () => keys.showModal());
+one("button", help).addEventListener("click", () => keys.showModal());
 
-const ways = { h: "", r: "review", c: "runs", q: "quality", p: "path" };
+function find() {
+  field?.focus();
+  field?.select();
+}
+
 const answers = { y: "same", n: "different", s: "skip", u: "undo" };
 let going = false; // whether the last key was g
 document.addEventListener("keydown", (event) => {
+  if (event.key === "k" && (event.ctrlKey || event.metaKey) && !keys.open) {
+    event.preventDefault();
+    find();
+  }
   if (event.ctrlKey || event.metaKey || event.altKey || keys.open) {
     return;
   }
@@ -114,15 +149,14 @@ document.addEventListener("keydown", (event) => {
     }
     return;
   }
-  const way = going ? ways[event.key] : undefined;
+  const way = going && (event.key === "h" ? one(".brand") : one(`nav a[aria-keyshortcuts="g ${CSS.escape(event.key)}"]`));
   going = event.key === "g";
   const button = one(`.answers button[value="${answers[event.key]}"]:not([disabled])`);
-  if (way !== undefined) {
-    location.assign(home + way);
+  if (way) {
+    location.assign(way.href);
   } else if (event.key === "/") {
     event.preventDefault();
-    field?.focus();
-    field?.select();
+    find();
   } else if (event.key === "?") {
     keys.showModal();
   } else if (answers[event.key] && button && !event.repeat) {
