@@ -260,10 +260,18 @@ def decide(
     store: options.Store,
     said: Annotated[
         str | None,
-        typer.Argument(metavar="same|different", help="Whether they are the same entity."),
+        typer.Argument(
+            metavar="same|different|value",
+            help="Whether they are the same entity, or that an attribute has a value.",
+        ),
     ] = None,
     a: Annotated[str | None, typer.Argument(metavar="ID", help="Id of a fragment.")] = None,
-    b: Annotated[str | None, typer.Argument(metavar="ID", help="Id of another.")] = None,
+    b: Annotated[
+        str | None, typer.Argument(metavar="ID|ATTRIBUTE", help="Id of another, or an attribute.")
+    ] = None,
+    value: Annotated[
+        str | None, typer.Argument(metavar="VALUE", help="Its value, which you know is right.")
+    ] = None,
     file: Annotated[
         str | None,
         option(
@@ -285,12 +293,15 @@ def decide(
     note: options.Note = None,
     as_json: options.Json = False,
 ) -> None:
-    """Decide that two fragments are the same entity or not.
+    """Decide that two fragments are the same entity or not, or what value an attribute has.
 
     Every later grouping honours a decision. If two fragments are the same, their entities become
     one, unless another decision forbids that; --file decides about the two fragments of each line
     alone. A decision that contradicts others is refused, and one that is already in force is not
     repeated.
+
+    A value settles an attribute of the fragment's entity: it is the golden one by every policy,
+    with your name. What sources state stays. The last such decision holds.
 
     --undo withdraws a decision. If the store has not changed since, it is restored exactly;
     otherwise the fragments that the decision affected are clustered again without it.
@@ -303,6 +314,8 @@ def decide(
 
         kbforge decide kb.sqlite same row-17 row-20 --as ada --note "same phone"
 
+        kbforge decide kb.sqlite value row-17 born 1815 --note "baptismal register"
+
         kbforge decide kb.sqlite --file decisions.jsonl --json
 
         kbforge decide kb.sqlite --list
@@ -313,12 +326,14 @@ def decide(
     from kbforge.jobs import decide as job
     from kbforge.store.audit import signed
 
-    given = [part for part in (said, a, b) if part is not None]
+    given = [part for part in (said, a, b, value) if part is not None]
     if list_them or undo is not None:
         if given or file is not None or (list_them and undo is not None):
             raise UsageError("--list and --undo make no decision; give one of them by itself")
     elif (file is None) == (len(given) < 3) or (file is not None and given):
         raise UsageError("expected same or different and two ids, or --file; see --help")
+    elif given and (said == "value") != (len(given) == 4):
+        raise UsageError("expected two ids, or after value an id, an attribute and its value")
     if list_them:
         _list_decisions(store, as_json)
         return
@@ -329,13 +344,14 @@ def decide(
         what = "was undone before" if done.told["already"] else f"undone, {how}"
         console.print_done(done, store, f"decision {undo} {what}", as_json)
         return
-    if file is not None:
-        decisions = read_decisions(file)
-    else:
-        decisions = job.decisions_of([(given[0], given[1], given[2])])
-    ties = job.whole_entities if file is None else None
     with signed(by, note):
-        done = job.decide(store, decisions, unknown, ties)
+        if said == "value":
+            done = job.assert_value(store, *given[1:])
+        elif file is not None:
+            done = job.decide(store, read_decisions(file), unknown)
+        else:
+            decisions = job.decisions_of([(given[0], given[1], given[2])])
+            done = job.decide(store, decisions, unknown, job.whole_entities)
     numbers = done.told["decisions"]
     which = f"decision {numbers[0]}" if len(numbers) == 1 else f"{len(numbers)} decisions"
     if done.told["already"]:
@@ -364,15 +380,17 @@ def _list_decisions(store: str, as_json: bool) -> None:
                 "program": is_program,
                 "at": at,
                 "note": note,
+                "asserts": asserts,
             }
-            for one, by, is_program, at, note in decisions
+            for one, by, is_program, at, note, asserts in decisions
         ]
         console.print_json({"decisions": rows})
     elif not decisions:
         console.note("the store has no decisions")
     else:
-        for one, by, _, _, note in decisions:
-            said = f"{called(one.decision)} in run {one.run}"
+        for one, by, _, _, note, asserts in decisions:
+            said = f"decision {one.number} ({asserts})" if asserts else called(one.decision)
+            said += f" in run {one.run}"
             if one.undone is not None:
                 said += f", undone in run {one.undone}"
             if by:

@@ -90,7 +90,8 @@ class Value:
     first, at most two (`kbforge.kb.relations`); it is empty for a value that names none. `first`
     and `last` are the times of the first and the last statement, None for fragments without a time;
     `until` is the time from which the value no longer holds, if any. `held` are its spans, empty if
-    there is one of at most two times (`kbforge.kb.times`).
+    there is one of at most two times (`kbforge.kb.times`). `by` is the person who settled the
+    attribute on this value, None if nobody did (`kbforge.kb.assertions`).
     """
 
     value: str
@@ -101,6 +102,7 @@ class Value:
     last: str | None = None
     until: str | None = None
     held: tuple[Span, ...] = ()
+    by: str | None = None
 
     @property
     def count(self) -> int:
@@ -131,6 +133,8 @@ class Value:
             out["until"] = self.until
         if self.held:
             out["held"] = to_builtins(self.held)
+        if self.by is not None:
+            out["by"] = self.by
         return out
 
 
@@ -357,7 +361,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
-    """A decision, in force or undone, and the runs that made and undid it."""
+    """A decision, in force or undone, and the runs that made and undid it.
+
+    One that `asserts` a value binds the assertion, `second`, to the fragment `first`.
+    """
 
     number: Natural  # from 1, in order
     same: bool
@@ -365,6 +372,7 @@ class DecisionRecord:
     second: str
     run: Natural
     undone: Natural | None
+    asserts: bool = False
 
     @property
     def decision(self) -> Decision:

@@ -49,6 +49,9 @@ AUTHORITY = "authority"
 """The key of metadata that names the known entity that a fragment represents."""
 TIMES = "times"
 """The key of metadata for the times of single values (`kbforge.kb.times`)."""
+ASSERTED_OF = "asserted_of"
+"""The key of metadata that names the fragment about whose entity a person asserts the values; the
+source is the person (`kbforge.kb.assertions`)."""
 
 MAX_ID_CHARACTERS = 4_096
 MAX_VALUE_CHARACTERS = 65_536
@@ -94,6 +97,12 @@ class Fragment:
         """The id of the known entity that it represents, if its metadata have it."""
         known = None if self.metadata is None else self.metadata.get(AUTHORITY)
         return known if isinstance(known, str) and known else None
+
+    @property
+    def asserted_of(self) -> str | None:
+        """The id of the fragment that a person speaks of, if its metadata have it."""
+        about = None if self.metadata is None else self.metadata.get(ASSERTED_OF)
+        return about if isinstance(about, str) and about else None
 
     @property
     def place(self) -> str | None:

@@ -172,6 +172,26 @@ class Subproblems(Sequence[Subproblem]):
             *(self._weights, self._rows, self._cells),
         )
 
+    def with_others(self, beside: Sequence[int], first: int) -> Subproblems:
+        """The same with more fragments, numbered from `first`, the number of those that are there;
+        each is in all clusters with the fragment `beside` it."""
+        others: dict[int, list[int]] = {}
+        for number, one in enumerate(beside, first):
+            others.setdefault(one, []).append(number)
+        places = np.flatnonzero(np.isin(self._members, beside))
+        clusters = (np.searchsorted(self._lengths, places, side="right") - 1).tolist()
+        held = zip(clusters, self._members[places].tolist(), strict=True)
+        pairs = sorted((cluster, number) for cluster, one in held for number in others[one])
+        at, more = np.array(pairs, np.int64).reshape(-1, 2).T
+        return Subproblems(
+            np.diff(self._clusters),
+            np.diff(self._lengths) + np.bincount(at, minlength=len(self._lengths) - 1),
+            np.insert(self._members, self._lengths[at + 1], more),
+            np.diff(self._particles),
+            self._weights,
+            *(np.diff(self._rows), self._cells.astype(np.int64)),
+        )
+
     def counts(self) -> IntArray:
         """The number of particles of each, shape [subproblems]."""
         return np.diff(self._particles)

@@ -23,6 +23,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import count
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -38,12 +39,15 @@ from kbforge.contracts import (
     Subproblem,
     SubproblemChanges,
 )
+from kbforge.contracts.fragment import ASSERTED_OF
 from kbforge.errors import (
     ContradictionError,
     LikelihoodError,
     NotFoundError,
     OutputError,
     UsageError,
+    did_you_mean,
+    listed,
     quoted,
 )
 from kbforge.evaluation.reliability import Claims, Reliability, reliability
@@ -55,6 +59,7 @@ from kbforge.files.answers import (
 )
 from kbforge.fit.questions import REVIEW_ERROR, PairQuestion, PosteriorQueue
 from kbforge.fit.review import Evidence, Review, Side, evidence_on
+from kbforge.jobs.models import attributes_of
 from kbforge.jobs.opening import (
     EventResult,
     OpenStore,
@@ -64,7 +69,8 @@ from kbforge.jobs.opening import (
     resume,
     unchanged,
 )
-from kbforge.store.audit import made_by, record, signed
+from kbforge.store.assertions import assertions_of, note_changes, write_assertion
+from kbforge.store.audit import made_by, record, signature, signed
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import (
@@ -200,6 +206,66 @@ def honour_one(
     return decided, touched
 
 
+def assert_value(path: str, about: str, attribute: str, value: str) -> EventResult:
+    """Settle an attribute of a fragment's entity on a value, as `asserted`."""
+    with opened(path, "decide", asserting(about, attribute, value)) as held:
+        return asserted(held, about, attribute, value)
+
+
+def asserting(about: str, attribute: str, value: str) -> str:
+    """What is asserted, in words."""
+    return f'value of {quoted(about)}: {quoted(attribute)} is "{quoted(value)}"'
+
+
+def asserted(
+    held: OpenStore, about: str, attribute: str, value: str, told: bool = True
+) -> EventResult:
+    """Settle an attribute of a fragment's entity on a value that a person asserts, and end the run.
+
+    It is a decision, which can be undone. The person is who signs (`kbforge.store.audit`); the
+    latest assertion holds, and is not repeated.
+
+    Raises:
+        NotFoundError: the store has no such fragment.
+        UsageError: no fragment of the store has the attribute.
+        BadRecord: the value is none.
+
+    """
+    store, (by, note) = held.store, signature()
+    require_all(store, [about], store.pages.numbers([about]))
+    known = attributes_of(store)
+    if known and attribute not in known:
+        has = f"it has {listed(sorted(known), 8)}{did_you_mean(attribute, known)}"
+        raise UsageError(f'the store has no attribute "{quoted(attribute)}"; {has}')
+    number = store.next_decision
+    ids = (f"{by}, decision {number}{'.' * more}" for more in count())
+    id = next(id for id in ids if not store.pages.numbers([id]))
+    metadata = {ASSERTED_OF: about, **({"note": note} if note else {})}
+    said = {"id": id, "properties": {attribute: [value]}, "source": by, "metadata": metadata}
+    assertion = Fragment.from_json(said, "what is asserted")
+    decided = DecisionRecord(number, True, about, id, held.run.number, None, True)
+    ((entity, own),) = _told_of(store, decided)
+    there = [x for x in assertions_of(store.database.connection, own) if attribute in x.properties]
+    already = bool(there) and (there[-1].source, there[-1].properties) == (by, assertion.properties)
+    if already:
+        number = next(one.number for one in store.decisions() if one.second == there[-1].id)
+    else:
+        held.writing.also(lambda rows: write_assertion(rows, decided, assertion))
+        held.writing.also(lambda rows: note_changes(rows, held.run.number, [(entity, own)]))
+        held.commit(decided=decided)
+    held.finish(told)
+    return held.result(decisions=[number], already=already)
+
+
+def _told_of(store: Store, decided: DecisionRecord) -> list[tuple[str, list[str]]]:
+    """The entity about which a decision asserts a value, if any, and the ids of its fragments."""
+    numbers = store.pages.numbers([decided.first]) if decided.asserts else {}
+    return [
+        (entity, [x.id for x in store.pages.fragments(members).values()])
+        for entity, members in map(store.entity_of, numbers.values())
+    ]
+
+
 def answers_decided(held: OpenStore, answers: Sequence[Decision]) -> list[str]:
     """Add answers to an open store; returns sentences about those that contradict others.
 
@@ -251,7 +317,7 @@ def take_back(
         )
     if decided.undone is not None:
         return unchanged(store, undone=number, exact=None, already=True)
-    about = in_words(decided.decision)
+    about = decided.second if decided.asserts else in_words(decided.decision)
     return _withdrawn(store, [decided], about, began, resumed, told, undone=number)
 
 
@@ -305,6 +371,10 @@ def _withdrawn(
         change_rows(
             rows, "decision", {one.number: {"undone": held.run.number} for one in all_of_them}
         )
+        for one in all_of_them:
+            if one.asserts:
+                write_assertion(rows, one, None)
+                note_changes(rows, held.run.number, _told_of(store, one))
 
     held.writing.also(note)
     held.commit(finished=True, told=told)
@@ -325,7 +395,8 @@ def _undo_exactly(store: Store, run: ActiveRun, decided: DecisionRecord, finishe
         bring_back(rows, decision)
         rows.execute("DELETE FROM erased WHERE decision = ?", (decision,))
         change_rows(rows, "decision", {decision: {"undone": run.number}})
-        record(rows, run.number, UNDOES, "", decided)
+        record(rows, run.number, UNDOES, run.about, decided)
+        note_changes(rows, run.number, _told_of(store, decided))
         leads = {entity: (orjson.dumps(store.holders(held)),) for entity, held in vanishing.items()}
         write_rows(rows, "redirect", leads)
         write_run(rows, run.row(ask(rows, "SELECT count(*) FROM entity")[0][0], finished))
@@ -494,7 +565,7 @@ def answers_in(store: Store) -> list[Said]:
     decided = [
         Said(by.get(one.number), one.first, one.second, one.same)
         for one in store.decisions()
-        if one.undone is None
+        if one.undone is None and not one.asserts
     ]
     return decided + [Said(*said) for *said, decision in programs if decision is None]
 
@@ -512,6 +583,7 @@ class SignedDecision(NamedTuple):
     is_program: bool
     at: float | None  # seconds since 1970, UTC
     note: str
+    asserts: str | None  # in words, if it asserts a value that was not erased
 
 
 def signed_decisions(store: Store) -> list[SignedDecision]:
@@ -520,7 +592,8 @@ def signed_decisions(store: Store) -> list[SignedDecision]:
     for one in store.decisions():
         line, program = lines.get(one.number), programs.get(one.number)
         who, when, why = (program, None, "") if line is None else (line.by, line.at, line.note)
-        found.append(SignedDecision(one, who, program is not None, when, why))
+        says = (line.said or {}).get("about") if line is not None and one.asserts else None
+        found.append(SignedDecision(one, who, program is not None, when, why, says))
     return found
 
 

@@ -23,6 +23,7 @@ from kbforge.jobs.opening import (
     resume,
     unchanged,
 )
+from kbforge.store.assertions import forget_assertions
 from kbforge.store.store import Store
 
 REMOVES = "remove"
@@ -149,4 +150,5 @@ def _remove(
 def _forget_decisions(rows: sqlite3.Connection, gone: Sequence[str]) -> None:
     for id in gone:
         rows.execute("DELETE FROM decision WHERE first = ?1 OR second = ?1", (id,))
+    forget_assertions(rows, {*gone})
     forget_answers(rows, set(gone))

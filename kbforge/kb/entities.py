@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import byref, c_void_p, string_at
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain, filterfalse, pairwise
 from typing import TypeAlias
 
@@ -49,11 +50,13 @@ from kbforge.contracts import (
     Subproblem,
     Subproblems,
 )
+from kbforge.contracts.fragment import ASSERTED_OF
 from kbforge.files.columns import (
     FragmentColumns,
     Statements,
     encoded_texts,
     ids_of,
+    metadata_of,
     statements_of,
 )
 from kbforge.kb.read import entity_from_json
@@ -195,7 +198,7 @@ def described(
     `kbforge.kb.spelling.best_of` chooses the best name, and the best value of an attribute. If
     several attributes name the entity, the name joins what one fragment states in all of them, in
     the best spelling of each; a name with a single part, such as only a surname, is the last
-    choice.
+    choice. What a person asserted last (`kbforge.kb.assertions`) is the best value.
     """
     return all_described([fragments], corpus)[0]
 
@@ -291,6 +294,9 @@ class Assembler:
         self.stated = stated = statements_of(fragments)
         corpus = Corpus.of(stated) if corpus is None else corpus
         self.words, self.refer = corpus.words, corpus.refer
+        told, number = metadata_of(fragments, ASSERTED_OF)
+        asserted = np.array([*(isinstance(one, str) for one in told), False], np.uint8)[number]
+        self.asserted = asserted if asserted.any() else None  # which fragments are assertions
         packed, estimates, estimate = _packed(subproblems)
         groupings = packed.arrays()
         clusters, lengths = groupings[:2]
@@ -318,6 +324,7 @@ class Assembler:
             ids=encoded_texts(ids_of(fragments)),
             words=bits if len(bits) else None,
             n_words=len(bits),
+            asserted=self.asserted,
         )
         least = -1.0 if most_alternatives is None else _LEAST_PROBABILITY
         most = -_MOST_CHARACTERS if most_alternatives is None else most_alternatives
@@ -411,6 +418,18 @@ class EntityColumns:
         firsts = self.firsts[of_entity].astype(np.int64)
         return values, firsts[cell], self.attribute[cells][cell]
 
+    @cached_property
+    def asserted(self) -> Sequence[tuple[int, int]]:
+        """The cells and the numbers of the values that persons assert, the latest one last."""
+        asserted = self._of.asserted
+        if asserted is None:
+            return ()
+        at = np.flatnonzero(asserted[self.holder])
+        at = at[np.argsort(self.holder[at], kind="stable")]
+        values = np.searchsorted(self.holder_start, at, side="right") - 1
+        cells = np.searchsorted(self.value_start, values, side="right") - 1
+        return [*zip(cells.tolist(), values.tolist(), strict=True)]
+
     def lines(
         self,
         sure: Sequence[float] | None,
@@ -463,16 +482,21 @@ class EntityColumns:
         parts = dict[str, str]()
         if len(naming_ones) > 1:
             parts = self._joined({name: cell_of[name] for name in cell_of if name in naming_ones})
+        settled = dict(self.asserted)
         for name, cell in cell_of.items():
             texts = self._texts(cell)
             begin, end = self.value_start[cell : cell + 2]
             counts = np.diff(self.holder_start[begin : end + 1]).tolist()
             stated = dict(zip(texts, counts, strict=True))
-            best = parts[name] if name in parts else best_of(stated, words=self._of.words)
+            if cell in settled:
+                best = texts[settled[cell] - begin]
+            else:
+                best = parts[name] if name in parts else best_of(stated, words=self._of.words)
             self._best[cell] = texts.index(best)
-            if {name} == naming_ones:
+            if {name} == naming_ones or (name in naming_ones and cell in settled):
                 parts[name] = best
-        return " ".join(parts.values()) or self._of.fragments[int(self.firsts[entity])].id
+        named = [parts[name] for name in cell_of if name in parts]
+        return " ".join(named) or self._of.fragments[int(self.firsts[entity])].id
 
     def _texts(self, cell: int) -> list[str]:
         """The values of a cell, the most stated first."""

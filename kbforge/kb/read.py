@@ -36,6 +36,7 @@ class _Value(Struct, forbid_unknown_fields=True):
     last: Text | None = None
     until: Text | None = None
     held: tuple[Annotated[Span, Meta(description="objects of stated and until")], ...] = ()
+    by: Text | None = None
 
 
 class _Explanation(Struct, forbid_unknown_fields=True):
@@ -143,7 +144,7 @@ def made_from_json(record: object, where: str) -> Provenance:
 def _value(read: _Value, attribute: str, fragments: frozenset[str], where: str) -> Value:
     field = f"properties.{quoted(attribute, 40)}"
     meanings, times = _meanings(read, where, field), (read.first, read.last, read.until)
-    value = Value(read.value, read.fragments, read.confidence, meanings, *times, read.held)
+    value = Value(read.value, read.fragments, read.confidence, meanings, *times, read.held, read.by)
     _require_times(value, where, field)
     if type(read.count) is not int or read.count != value.count:
         got = quoted(read.count, 40)

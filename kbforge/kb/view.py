@@ -12,7 +12,8 @@ A golden record is an entity with only the values that a *policy* selects for ea
 | all | all of them |
 
 The values of an attribute are in the order of `kbforge.kb.entities.described`. If a rule does not
-distinguish several, it selects the first. A value keeps the fragments that state it.
+distinguish several, it selects the first. A value keeps the fragments that state it. Each rule but
+`all` selects the value on which a person settled (`kbforge.kb.assertions`).
 
 A policy is the name of a rule, for all attributes, or a TOML file:
 
@@ -344,7 +345,8 @@ def _with_joined(entity: Entity, relations: Mapping[str, str]) -> Entity:
             known = held.get(value.value)
             held[value.value] = value if known is None else _one_value(known, value)
     for name in joined:
-        found[name] = dict(sorted(found[name].items(), key=lambda item: -item[1].count))
+        order = lambda item: (item[1].by is None, -item[1].count)  # noqa: E731
+        found[name] = dict(sorted(found[name].items(), key=order))
     properties = {name: tuple(held.values()) for name, held in found.items()}
     return replace(entity, properties=properties)
 
@@ -355,7 +357,7 @@ def _one_value(one: Value, other: Value) -> Value:
         one, other, key=lambda value: value.meanings[0].probability if value.meanings else 0
     )
     fragments = tuple(dict.fromkeys((*one.fragments, *other.fragments)))
-    return replace(with_times_of(surer, one, other), fragments=fragments)
+    return replace(with_times_of(surer, one, other), fragments=fragments, by=one.by or other.by)
 
 
 def golden(
@@ -368,7 +370,7 @@ def golden(
         rule = policy.attributes.get(attribute, policy.default)
         if rule == ALL:
             chosen[attribute] = tuple(values)
-        elif rule == MOST_STATED or len(values) == 1:
+        elif rule == MOST_STATED or len(values) == 1 or values[0].by is not None:
             chosen[attribute] = tuple(values[:1])
         elif rule == FUSED:
             chosen[attribute] = (most_probable(values),)

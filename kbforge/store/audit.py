@@ -52,7 +52,8 @@ class AuditLine(msgspec.Struct, frozen=True):
     decision: int | None  # that was made or undone
     digest: str
     chain: str
-    # of a decision same, a and b, of another run about; note; nonce. None if it was erased
+    # of a decision same, a and b, of one that asserts a value also about, of another run about;
+    # note; nonce. None if it was erased
     said: dict[str, Any] | None
 
     @property
@@ -88,6 +89,11 @@ def signed(by: str | None, note: str | None = None) -> Iterator[None]:
         _SIGNED.reset(before)
 
 
+def signature() -> tuple[str, str]:
+    """The name of who writes in this context, and why."""
+    return signer(), _SIGNED.get()[1]
+
+
 def signer() -> str:
     """The name of who writes in this context."""
     if (by := _SIGNED.get()[0]) is not None:
@@ -105,8 +111,10 @@ def record(
     decided: DecisionRecord | None = None,
 ) -> None:
     """Add a line for a run or for what it decided or undid, within the current transaction."""
-    by, note = signer(), _SIGNED.get()[1]
+    by, note = signature()
     said = {"about": about} if decided is None else _words(decided)
+    if decided is not None and decided.asserts:
+        said["about"] = about
     content = orjson.dumps({**said, "note": note, "nonce": secrets.token_hex(8)})
     number, chain = _end(rows)
     which = None if decided is None else decided.number

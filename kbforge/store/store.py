@@ -27,6 +27,7 @@ from kbforge.contracts import (
 from kbforge.contracts.fragment import is_of_source
 from kbforge.errors import NotFoundError, StoreError, UsageError, quoted
 from kbforge.files.columns import statements_of
+from kbforge.kb.assertions import settling, with_assertions
 from kbforge.kb.entities import (
     MOST_ALTERNATIVES,
     Annotator,
@@ -44,6 +45,7 @@ from kbforge.kb.relations import Trust, trusted
 from kbforge.kb.spelling import Words
 from kbforge.kb.times import StatedTimes
 from kbforge.numerics import at_numbers
+from kbforge.store.assertions import assertions_of
 from kbforge.store.audit import AuditLine, line_of
 from kbforge.store.database import Database
 from kbforge.store.mentions import REFERS, Referrer, StoredLinks
@@ -67,6 +69,8 @@ from kbforge.store.tables import (
     verified_rows,
 )
 
+ASSERTS = 2
+"""What the table of decisions says, in place of whether two are the same, of one that asserts."""
 FACTS = "facts"
 """The fact with the digest of what fused facts learned; None until a run that learned ends."""
 LARGEST = 2**63 - 1
@@ -230,9 +234,16 @@ class Store:
         return [_decision(row) for row in read_rows(self._rows, "decision", "ORDER BY number")]
 
     def fragment(self, id: str) -> tuple[int, Fragment]:
-        """The number and the content of a fragment; a NotFoundError if there is none."""
+        """The number and the content of a fragment; a NotFoundError if there is none.
+
+        What a person asserts has the number of the fragment that it is about.
+        """
         for number, *_, line in rows_of(self._rows, "fragment", "id", [id]):
             return number, fragment_from_bytes(line)
+        about = [one.first for one in self.decisions() if one.asserts and one.second == id]
+        for one in assertions_of(self._rows, about):
+            if one.id == id:
+                return self.fragment(about[0])[0], one
         raise NotFoundError(f'the knowledge base has no fragment "{quoted(id)}"')
 
     def entity(self, id: str) -> tuple[int, Sequence[int]]:
@@ -344,8 +355,8 @@ def _run(row: Row) -> Run:
 
 
 def _decision(row: Row) -> DecisionRecord:
-    number, same, *more = row
-    return DecisionRecord(number, bool(same), *more)
+    number, same, first, second, run, undone = row
+    return DecisionRecord(number, bool(same), first, second, run, undone, same == ASSERTS)
 
 
 def kept_row(kept: LearnedState) -> tuple[str, bytes]:
@@ -537,8 +548,9 @@ class StoreView(View):
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
         pages = self._store.pages
         numbers = pages.numbers(entity.fragments)
-        found = pages.fragments(list(numbers.values()))
-        return [found[numbers[id]] for id in entity.fragments]
+        found = {one.id: one for one in assertions_of(self._rows, list(numbers))}
+        found |= {one.id: one for one in pages.fragments(list(numbers.values())).values()}
+        return [found[id] for id in entity.fragments]
 
     def _assembled(
         self,
@@ -553,7 +565,7 @@ class StoreView(View):
         if any(pages[one][0] > pages[other][0] for one, other in pairwise(names)):
             damaged(self._rows, "the order of subproblems")
         of_names = [pages[name][1] for name in names]
-        numbers, fragments, subproblems = columns_of_pages(self._rows, of_names)
+        numbers, observed, subproblems = columns_of_pages(self._rows, of_names)
         place = {number: at for at, number in enumerate(numbers.tolist())}
         ids: dict[int, str] = {}
         firsts: dict[int, int] = {}
@@ -574,19 +586,27 @@ class StoreView(View):
 
         def id_of(first: int) -> str:
             if first not in ids:
-                damaged(self._rows, f"the entity of fragment {fragments.ids[first]}")
+                damaged(self._rows, f"the entity of fragment {observed.ids[first]}")
             return ids[first]
 
+        asserted = assertions_of(self._rows, observed.ids)
+        fragments, subproblems, about = with_assertions(observed, subproblems, asserted)
+        entities, owners = entities[about], owners[about]
         found = Assembler(fragments, subproblems, self._most, corpus, numbered)
         relations = None if links is None else links.relations(fragments, entities)
         annotators, dated = list[Annotator](), StatedTimes(fragments, self._store.time)
         learned, together = self._store.facts, dated.together(owners)
         kinds = kinds_of(learned[0]) if learned else {}
         pools = Pools.of(statements_of(fragments), owners, relations, entities, kinds)
+        of_facts: Annotator | None = None
         if learned and (
             facts := Facts.of(fragments, owners, corpus, together, *learned, pools=pools)
         ):
-            annotators.append(facts.annotate)
+            of_facts = facts.annotate
+        if asserted:
+            of_facts = settling(fragments, pools, corpus.several, of_facts)
+        if of_facts is not None:
+            annotators.append(of_facts)
         if links is not None and relations is not None:
             annotators.append(relations.annotator(links.ids, self._trust(told), entities))
         if dated:

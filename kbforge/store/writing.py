@@ -48,7 +48,7 @@ from kbforge.store.pages import (
     page_to_bytes,
     totals_to_bytes,
 )
-from kbforge.store.store import Store
+from kbforge.store.store import ASSERTS, Store
 from kbforge.store.tables import (
     ask,
     damaged,
@@ -249,7 +249,8 @@ class StoreWriter:
                 database.execute("DELETE FROM erased")
             else:
                 pair = decided.first, decided.second
-                row = (decided.number, int(decided.same), *pair, decided.run, None)
+                said = ASSERTS if decided.asserts else int(decided.same)
+                row = (decided.number, said, *pair, decided.run, None)
                 insert_rows(database, "decision", [row])
             if decided is not None or not run.written or run.by != by:
                 record(database, run.number, run.verb, run.about, decided or run.undoes)

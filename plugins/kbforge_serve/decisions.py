@@ -20,6 +20,7 @@ class MadeDecision(Answer, frozen=True):
     by: str | None  # None: it is older than the audit
     at: float | None  # seconds since 1970, UTC
     note: str
+    asserts: str | None  # in words, if it asserts a value and was not erased
 
 
 class Decisions(Answer, frozen=True):
@@ -39,7 +40,7 @@ def decisions_of(
     """The latest decisions before a number: of one person or program, or only those in force."""
     with readers.store() as store:
         found = list[MadeDecision]()
-        for one, who, _, when, why in reversed(signed_decisions(store)):
+        for one, who, _, when, why, asserts in reversed(signed_decisions(store)):
             if (
                 (before is not None and one.number >= before)
                 or (by and who != by)
@@ -49,5 +50,5 @@ def decisions_of(
             if len(found) == most:
                 return Decisions(found, found[-1].number)
             pair = one.number, one.same, one.first, one.second, one.run, one.undone
-            found.append(MadeDecision(*pair, who, when, why))
+            found.append(MadeDecision(*pair, who, when, why, asserts))
         return Decisions(found, None)

@@ -25,6 +25,7 @@ from kbforge.kb.similarity import leaf_names
 from kbforge.kb.similarity import similar as similar_fragments
 from kbforge.kb.times import EXPECTED, Period, holds, last_of, read_time, spans_of, when
 from kbforge.kb.view import most_probable
+from kbforge.store.assertions import ASSERTED, assertions_of
 from kbforge.store.changes import known_of
 from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes, numbers_to_bytes
 from kbforge.store.store import Store
@@ -63,7 +64,7 @@ class StatedValue(Answer, frozen=True):
 
     `holds` is whether it does at the time that is asked for, `said` its times in words; the other
     members are as in a knowledge base: the most probable meaning first, the last spans, of each the
-    first and the last time.
+    first and the last time, who settled the attribute on it.
     """
 
     value: str
@@ -77,11 +78,13 @@ class StatedValue(Answer, frozen=True):
     held: Sequence[Span]
     said: str
     holds: bool
+    by: str | None
 
 
 class Claim(Answer, frozen=True):
     """A value in question: how probable it is, whether it is the one taken, and how many fragments
-    of each source state it ("" for those without a source); of `n_sources` those with most."""
+    of each source state it ("" for those without a source); of `n_sources` those with most. `by` is
+    who settled the attribute on it."""
 
     value: str
     confidence: Probability
@@ -89,6 +92,7 @@ class Claim(Answer, frozen=True):
     count: Natural
     sources: dict[str, Natural]
     n_sources: Natural
+    by: str | None
 
 
 class Stating(Answer, frozen=True):
@@ -266,7 +270,8 @@ def _references(
     stale = [n for (n,) in rows_of(connection, "stale", "subproblem", [row[1] for row in rows])]
     if stale:
         changed = {one.id: one for one in readers.view_of(store).of_subproblems(sorted(set(stale)))}
-    learned = store.fact("frozen", {}).get("kept", {}).get("words")
+    words = store.fact("frozen", {}).get("kept", {}).get("words")
+    learned = f"{words} {store.fact(ASSERTED)}"  # what names depend on besides the fragments
     names = readers.names  # another thread may empty the cache, and puts a new one in its place
     known = {row[2]: names.get((learned, row[2])) for row in rows}
     unnamed = [held for row, held in zip(rows, members, strict=True) if known[row[2]] is None]
@@ -276,6 +281,8 @@ def _references(
     }
     ordered = [sorted(lines[n] for n in held) for held in unnamed]
     groups = [[fragment_from_bytes(line) for _, line in one] for one in ordered]
+    for group in groups:
+        group += assertions_of(connection, [one.id for one in group])
     described = all_described(groups, store.corpus) if groups else []
     for held, made in zip(unnamed, described, strict=True):
         known[content := numbers_to_bytes(held)] = made.name
@@ -352,6 +359,7 @@ def _properties(
                 [_shortened(span) for span in spans_of(value)[-_MOST_SPANS:]],
                 quoted(when(value, own.properties[attribute]), _MOST_SAID),
                 at is None or holds(value, at),
+                value.by,
             )
             for value in values
         ]
@@ -411,7 +419,8 @@ def _contradictions(
             counts = Counter(source[id] for id in value.fragments)
             often = dict(counts.most_common(_MOST_SOURCES))
             is_taken = value is taken
-            claims.append(Claim(value.value, sure, is_taken, value.count, often, len(counts)))
+            told = value.value, sure, is_taken, value.count, often, len(counts), value.by
+            claims.append(Claim(*told))
         claims.sort(key=lambda one: (not one.taken, -one.confidence))
     return found
 

@@ -94,6 +94,7 @@ struct kb_said {
   kb_texts names, ids;
   const std::uint8_t* words;
   std::int64_t n_words;
+  const std::uint8_t* asserted;  // whether a person asserts what a fragment states; null if nobody does
 };
 
 // Entities: how many they are, what they state (attributes, values of each, fragments that state it,

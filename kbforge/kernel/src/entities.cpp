@@ -386,11 +386,16 @@ class Entities {
   }
 
   // The name of an entity, and the best value of each of its attributes, unless one of its texts is
-  // for kbforge/kb/spelling.py.
+  // for kbforge/kb/spelling.py, or a person has chosen.
   void choose(std::size_t e) {
     const std::size_t begin = static_cast<std::size_t>(cell_start_[e]);
     const std::size_t end = static_cast<std::size_t>(cell_start_[e + 1]);
     names_.emplace_back();
+    for (const std::int32_t member : span(members_.data(), member_start_.data(), static_cast<std::int64_t>(e))) {
+      if (!said_.asserted || !said_.asserted[member]) continue;
+      undecided_.push_back(static_cast<std::int64_t>(e));
+      return;
+    }
     find_naming(begin, end);
     for (std::size_t cell = begin; cell < end; ++cell) {
       const bool names_it = naming_.size() > 1 &&

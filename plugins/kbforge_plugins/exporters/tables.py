@@ -25,6 +25,7 @@ separated by spaces; an entity with neither vector nor properties has a row with
 | value | one of those that contradict each other |
 | confidence | the probability that it is right |
 | count, fragments, sources | who states it, joined; sources are empty without the fragments |
+| by | who settled the attribute on it |
 
 *members*: one row per fragment, with its entity; it joins input and output.
 
@@ -122,7 +123,7 @@ VALUE_COLUMNS = (
 )
 CONTRADICTION_COLUMNS = (
     *("entity_id", "entity_name", "attribute", "value", "confidence"),
-    *("count", "fragments", "sources"),
+    *("count", "fragments", "sources", "by"),
 )
 MEMBER_COLUMNS = ("id", "entity_id", "entity_name", "confidence", "reported")
 PAIR_COLUMNS = ("left", "right", "probability", "rest", "entity_id")
@@ -415,7 +416,8 @@ class ContradictionsExporter(JoiningExporter, TableExporter):
                     texts = (entity.id, entity.name, attribute, value.value)
                     lists = (joined(ids, self.separator) for ids in (value.fragments, sources))
                     numbers = (value.confidence, value.count)
-                    yield (*map(self.safe, texts), *numbers, *map(self.safe, lists))
+                    by = value.by and self.safe(value.by)
+                    yield (*map(self.safe, texts), *numbers, *map(self.safe, lists), by)
 
 
 @dataclass
