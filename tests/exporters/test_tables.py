@@ -67,7 +67,7 @@ def test_contradictions_are_listed_with_who_states_them():
     sources = {"a": "till", "b": "web", "c": "till", "d": None, "x": None}
     known = [Fragment(id, {"town": ("York",)}, source=of) for id, of in sources.items()]
     _, *lines = ContradictionsExporter().rows(EntitiesView(lambda: iter([ann]), known))
-    assert [line[-1] for line in lines] == ["till", "till|web", ""]
+    assert [line[-2:] for line in lines] == [("till", None), ("till|web", None), ("", None)]
 
 
 def test_an_entity_without_properties_is_not_lost():
