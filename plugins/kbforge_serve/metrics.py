@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from fastapi import APIRouter
 from fastapi.responses import Response
@@ -12,7 +13,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.types import Scope
 
-from kbforge_serve import facts
+from kbforge_serve import facts, logs
 from kbforge_serve.frame import json_of
 from kbforge_serve.security import HEALTH
 from kbforge_serve.service import Service
@@ -49,10 +50,11 @@ class Metrics(Collector):
         made.register(self)
 
     def answered(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count an answer; addresses that no route has count together."""
-        route = getattr(scope.get("route"), "path", "other")
+        """Count and log an answer."""
+        route = logs.route_of(scope)
         self._requests.labels(scope["method"], route, status).inc()
         self._seconds.labels(route).observe(seconds)
+        logs.answered(Path(self._service.readers.path).stem, scope, status, seconds)
 
     def collect(self) -> Iterable[Metric]:
         """The figures of the store, now."""

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -33,7 +34,7 @@ from starlette.types import Message, Receive, Scope, Send
 from kbforge.errors import BusyError, KBForgeError, UsageError, quoted
 from kbforge.store.database import Database, is_store
 from kbforge.store.store import Store
-from kbforge_serve import frame, security
+from kbforge_serve import frame, logs, security
 from kbforge_serve.answers import Facts
 from kbforge_serve.app import THREADS, application, say_errors
 from kbforge_serve.failures import sentence_of
@@ -74,7 +75,7 @@ class Stores:
         self._folder, self._access, self._idle = folder, access, idle
         self._open: dict[str, _Open] = {}
         self._turn = asyncio.Lock()  # of opening and closing
-        self._index = Guard(self._made_index(), access)
+        self._index = Guard(self._made_index(), access, on_answer=partial(logs.answered, None))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; it also keeps its store open."""

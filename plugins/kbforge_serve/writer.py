@@ -32,6 +32,7 @@ from concurrent.futures import Future
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import orjson
@@ -51,6 +52,7 @@ from kbforge.store.audit import signer
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge.store.writing import FILLS
+from kbforge_serve import logs
 from kbforge_serve.answers import Answer
 
 ABOUT = "kbforge serve"
@@ -173,7 +175,7 @@ class Writer:
         self.idle, self.patience = idle, patience
         self.run_fragments, self.run_seconds = run_fragments, run_seconds
         self.told_at_once = told_at_once
-        self._kept = _KeptStore(path, on_replaced)
+        self._name, self._kept = Path(path).stem, _KeptStore(path, on_replaced)
         self._waiting: deque[_Request] = deque()
         self._characters = 0
         self._changed = threading.Condition()
@@ -305,6 +307,7 @@ class Writer:
         if not group:
             return
         self._kept.unfinished = True
+        begin = time.perf_counter()
         try:
             with self._locked() as store:
                 self._write_parts(store, group)
@@ -312,6 +315,9 @@ class Writer:
             for one in group:
                 if not one.future.done():
                     one.future.set_exception(error)
+        for one in group:
+            if not one.rehearse:
+                logs.written(self._name, one.by, one.future, time.perf_counter() - begin)
 
     def _write_parts(self, store: Store, group: Sequence[_Request]) -> None:
         """Write a group in one transaction or, if that fails, each request in its own."""

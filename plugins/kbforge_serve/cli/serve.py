@@ -64,6 +64,14 @@ def serve(
             "By default the labels of its own fragments count, if they have any.",
         ),
     ] = None,
+    log_json: Annotated[
+        bool,
+        option(
+            "--log-json",
+            "Log each answer and each write on standard error, as a line of JSON.",
+            envvar="KBFORGE_LOG_JSON",
+        ),
+    ] = False,
     open_it: Annotated[bool, option("--open", "Open the first page in a browser.")] = False,
 ) -> None:
     """Serve a store: pages to look at and review, and an API.
@@ -92,6 +100,7 @@ def serve(
     from pathlib import Path
 
     from kbforge.kernel.binding import cores
+    from kbforge_serve import logs
     from kbforge_serve.app import application
     from kbforge_serve.security import Access
     from kbforge_serve.server import address_of, listen
@@ -100,6 +109,8 @@ def serve(
     from kbforge_serve.stores import Stores
     from kbforge_serve.tokens import Token, read_tokens
 
+    if log_json:
+        logs.begin()
     if token is not None and tokens is not None:
         raise UsageError("--token is one token, --tokens a file of several: give one of them")
     known = [Token(token)] if tokens is None else read_tokens(tokens)
