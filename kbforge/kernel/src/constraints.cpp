@@ -21,6 +21,26 @@ void unite(std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b) {
   a.swap(both);
 }
 
+const Constraints::Tags& Constraints::TagsOf::at(std::int32_t number) const {
+  static const Tags none;
+  const auto n = static_cast<std::size_t>(number);
+  return n < place_.size() && place_[n] ? held_[place_[n] - 1] : none;
+}
+
+Constraints::Tags& Constraints::TagsOf::make(std::int32_t number) {
+  fit(place_, static_cast<std::size_t>(number) + 1, 0);
+  if (!place_[number]) {
+    held_.emplace_back();
+    place_[number] = static_cast<std::int32_t>(held_.size());
+  }
+  return held_[place_[number] - 1];
+}
+
+void Constraints::TagsOf::clear() {
+  place_.clear();
+  held_.clear();
+}
+
 void Constraints::bind(std::int64_t components, const std::int64_t* apart_start,
                        const std::int64_t* apart) {
   apart_.assign(components, {});
@@ -35,29 +55,22 @@ void Constraints::bind(std::int64_t components, const std::int64_t* apart_start,
 
 void Constraints::tag(Number fragment, std::int32_t component, const std::int64_t* values,
                       std::int64_t n) {
-  fit(of_fragment_, static_cast<std::size_t>(fragment) + 1, Tags{});
-  Tags& tags = of_fragment_[fragment];
+  Tags& tags = of_fragment_.make(fragment);
   tags.components.clear();
   if (component != kNone) tags.components.push_back(component);
   tags.values.assign(values, values + n);
   std::sort(tags.values.begin(), tags.values.end());
 }
 
-const Constraints::Tags& Constraints::tags_of(Number fragment) const {
-  static const Tags none;
-  return static_cast<std::size_t>(fragment) < of_fragment_.size() ? of_fragment_[fragment] : none;
-}
-
 // Whether a fragment with these tags must not be in the cluster.
 bool Constraints::bars(const Tags& own, Slot slot) const {
-  if (static_cast<std::size_t>(slot) >= of_slot_.size()) return false;
-  const Tags& other = of_slot_[slot];
+  const Tags& other = of_slot_.at(slot);
   if (meet(own.values, other.values)) return true;
   return !own.components.empty() && meet(apart_[own.components[0]], other.components);
 }
 
 Constraints::Bounds Constraints::bound(Number fragment, const std::vector<Slot>& looked_up) {
-  const Tags& own = tags_of(fragment);
+  const Tags& own = of_fragment_.at(fragment);
   const bool decided = !own.components.empty();
   if (!decided && own.values.empty()) return {&looked_up};
   const auto barred = [&](Slot slot) { return bars(own, slot); };
@@ -81,18 +94,16 @@ void Constraints::add(Tags& tags, const Tags& more) const {
 
 void Constraints::hold(Slot slot, Tags&& tags) {
   if (tags.components.empty() && tags.values.empty()) return;
-  fit(of_slot_, static_cast<std::size_t>(slot) + 1, Tags{});
   for (std::int32_t component : tags.components) holders_[component].push_back(slot);
-  of_slot_[slot] = std::move(tags);
+  of_slot_.make(slot) = std::move(tags);
 }
 
 void Constraints::follow(Number fragment, const std::vector<std::int64_t>& parents,
                          const std::vector<std::int64_t>& children,
                          const std::vector<std::int64_t>& dropped) {
   for (std::size_t k = 0; k < parents.size(); ++k) {
-    Tags tags = tags_of(fragment);
-    const auto parent = static_cast<std::size_t>(parents[k]);
-    if (parents[k] >= 0 && parent < of_slot_.size()) add(tags, of_slot_[parent]);
+    Tags tags = of_fragment_.at(fragment);
+    if (parents[k] >= 0) add(tags, of_slot_.at(static_cast<Slot>(parents[k])));
     hold(static_cast<Slot>(children[k]), std::move(tags));
   }
   for (std::int64_t slot : dropped) release(static_cast<Slot>(slot));
@@ -100,13 +111,13 @@ void Constraints::follow(Number fragment, const std::vector<std::int64_t>& paren
 
 void Constraints::put(Slot slot, const std::vector<Number>& members) {
   Tags tags;
-  for (Number fragment : members) add(tags, tags_of(fragment));
+  for (Number fragment : members) add(tags, of_fragment_.at(fragment));
   hold(slot, std::move(tags));
 }
 
 void Constraints::release(Slot slot) {
-  if (static_cast<std::size_t>(slot) >= of_slot_.size()) return;
-  Tags& gone = of_slot_[slot];
+  if (of_slot_.at(slot).components.empty() && of_slot_.at(slot).values.empty()) return;
+  Tags& gone = of_slot_.make(slot);
   for (std::int32_t component : gone.components) {
     auto& held = holders_[component];
     held.erase(std::remove(held.begin(), held.end(), slot), held.end());

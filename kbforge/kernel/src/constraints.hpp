@@ -44,14 +44,25 @@ class Constraints {
     std::vector<std::int32_t> components, values;  // each ascending
   };
 
-  const Tags& tags_of(Number fragment) const;
+  // Tags by number, of the few that have any: a place for each number, and the tags there.
+  class TagsOf {
+   public:
+    const Tags& at(std::int32_t number) const;
+    Tags& make(std::int32_t number);
+    void clear();
+
+   private:
+    std::vector<std::int32_t> place_;  // in `held_`, after 0, which is the place of none
+    std::vector<Tags> held_;
+  };
+
   bool bars(const Tags& own, Slot slot) const;
   void add(Tags& tags, const Tags& more) const;
   void hold(Slot slot, Tags&& tags);
 
   std::vector<std::vector<std::int32_t>> apart_;  // by component, ascending
   std::vector<std::vector<Slot>> holders_;        // by component, the clusters with its fragments
-  std::vector<Tags> of_fragment_, of_slot_;
+  TagsOf of_fragment_, of_slot_;
   std::vector<Slot> slots_;
 };
 

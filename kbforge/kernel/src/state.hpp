@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "members.hpp"
+#include "memory.hpp"
 #include "numbers.hpp"
 
 namespace kbforge {
@@ -44,7 +45,7 @@ class State {
   // Values of fixed functions by cluster size, on the grid; shape [n], of sizes below n.
   std::vector<double> log_size, log_cluster;
 
-  std::vector<Cluster> clusters;
+  std::vector<Cluster, Zeroed<Cluster>> clusters;
   Members members;
   std::vector<Slot> free;              // to be taken again, the last one first
   std::vector<Block*> blocks;          // by name, null where there is none
