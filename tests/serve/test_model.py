@@ -33,17 +33,19 @@ NAMES = ["ada", "grace"]
 _STEPS = 15
 
 Groups = frozenset[frozenset[str]]
+Pairs = list[tuple[str, str]]
 
 
 @dataclass
 class Made:
-    """A decision: what it says, with the links that hold as long as it does."""
+    """A decision: about which pair it is, and the pairs that it links and separates."""
 
     same: bool
     first: str
     second: str
     by: str
-    links: list[tuple[str, str]]
+    links: Pairs
+    apart: Pairs
     undone: bool = False
 
 
@@ -53,8 +55,11 @@ class Model:
 
     made: dict[int, Made] = field(default_factory=dict)
 
-    def components(self, more: list[tuple[str, str]]) -> dict[str, str]:
-        """The root of each linked fragment."""
+    def in_force(self) -> list[Made]:
+        return [one for one in self.made.values() if not one.undone]
+
+    def allows(self, links: Pairs, apart: Pairs) -> bool:
+        """Whether links, and pairs that are apart, contradict nothing that holds."""
         root: dict[str, str] = {}
 
         def of(id: str) -> str:
@@ -62,40 +67,33 @@ class Model:
                 id = root[id]
             return id
 
-        for one in self.made.values():
-            if one.same and not one.undone:
-                more = [*more, *one.links]
-        for first, second in more:
+        for one in self.in_force():
+            links, apart = links + one.links, apart + one.apart
+        for first, second in links:
             root[of(first)] = of(second)
-        return {id: of(id) for id in list(root)}
+        return all(of(first) != of(second) for first, second in apart)
 
-    def allows(self, links: list[tuple[str, str]], apart: list[tuple[str, str]] = []) -> bool:  # noqa: B006
-        """Whether links, and pairs that are apart, contradict nothing that holds."""
-        root = self.components(links)
-        for one in self.made.values():
-            if not one.same and not one.undone:
-                apart = [*apart, *one.links]
-        return all(root.get(a, a) != root.get(b, b) for a, b in apart)
+    def says(self, same: bool, first: str, second: str) -> bool:
+        """Whether a decision says that of a pair already."""
+        return any(
+            {one.first, one.second} == {first, second} and one.same == same
+            for one in self.in_force()
+        )
 
-    def says(self, same: bool, first: str, second: str) -> bool | None:
-        """What holds of a pair already, if anything."""
-        for one in self.made.values():
-            if not one.undone and {one.first, one.second} == {first, second}:
-                return one.same == same or None
-        return None
+    def whole(self, first: str, second: str, groups: Groups) -> Pairs:
+        """The links of a person who says "same": of whole entities, if nothing forbids that."""
+        links = [(first, second), *star(first, groups), *star(second, groups)]
+        return links if self.allows(links, []) else links[:1]
 
-    def links_of(self, same: bool, first: str, second: str, groups: Groups) -> list:  # type: ignore[type-arg]
-        """A person who says "same" speaks of whole entities, if nothing forbids that."""
-        own = [(first, second)]
-        if not same:
-            return own
-        whole = own + [
-            (id, other)
-            for id in (first, second)
-            for other in next(one for one in groups if id in one)
-            if other != id
-        ]
-        return whole if self.allows(whole) else own
+
+def holder(id: str, groups: Groups) -> frozenset[str]:
+    """The entity of a fragment."""
+    return next(one for one in groups if id in one)
+
+
+def star(id: str, groups: Groups) -> Pairs:
+    """Links of a fragment with the others of its entity."""
+    return [(id, other) for other in sorted(holder(id, groups)) if other != id]
 
 
 class Clients:
@@ -118,6 +116,11 @@ class Clients:
         headers = {"authorization": f"Bearer {self._secrets['ada']}"}
         lines = self.client.get("/api/export?format=jsonl", headers=headers).text.splitlines()
         return frozenset(frozenset(orjson.loads(line)["fragments"]) for line in lines)
+
+    def entity(self, group: frozenset[str]) -> str:
+        """The id of the entity with these fragments."""
+        _, answer = self.ask("ada", "GET", f"/api/fragment?id={min(group)}")
+        return str(answer["entity"]["id"])
 
 
 @pytest.fixture(scope="module")
@@ -142,25 +145,68 @@ def decide(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
         together = [sorted(one) for one in groups if len(one) > 1]
         first, second = rng.sample(rng.choice(together), 2)
     same = rng.random() < 0.6
-    note = f"because {rng.random()}"
-    said = {"same": same, "first": first, "second": second, "note": note}
+    links = model.whole(first, second, groups) if same else []
+    apart = [] if same else [(first, second)]
+    said = {"same": same, "first": first, "second": second, "note": f"because {rng.random()}"}
     status, answer = clients.ask(by, "POST", "/api/decisions", json=said)
-    own = [(first, second)]
-    links = model.links_of(same, first, second, groups)
     if model.says(same, first, second):
         assert answer["already"], said
-    elif not model.allows(own if same else [], [] if same else own):
+    elif not model.allows(links, apart):
         assert (status, "contradicts" in answer["error"]) == (409, True), answer
         assert clients.groups() == groups
     else:
         assert (status, answer["already"]) == (200, False), answer
         assert answer["decision"] == len(model.made) + 1
-        model.made[answer["decision"]] = Made(same, first, second, by, links)
+        model.made[answer["decision"]] = Made(same, first, second, by, links, apart)
         if rng.random() < 0.3:
             _, back = clients.ask(by, "POST", f"/api/decisions/{answer['decision']}/undo")
             assert back["exact"]
             model.made[answer["decision"]].undone = True
             assert clients.groups() == groups
+
+
+def act(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
+    """Join two entities, or part or move fragments: the rehearsal says what comes of it."""
+    groups = clients.groups()
+    one, other = (holder(id, groups) for id in rng.sample(SOME, 2))
+    some = sorted(rng.sample(sorted(one), max(len(one) // 2, 1)))
+    rest = sorted(one.difference(some))
+    given: dict[str, object]
+    if rng.random() < 0.5:
+        given = {"act": "join", "entity": clients.entity(one), "other": clients.entity(other)}
+        links = [(min(one), id) for id in [*sorted(one)[1:], *sorted(other)]]
+        apart = []
+        possible = one != other
+    else:
+        given = {"act": "part", "fragments": some}
+        links = [(ids[0], id) for ids in (some, rest) for id in ids[1:]]
+        apart = [(some[0], id) for id in rest[:1]]
+        possible = bool(rest)
+        if rng.random() < 0.5:
+            given |= {"act": "move", "entity": clients.entity(other)}
+            links += [(some[0], id) for id in sorted(other)]
+            possible = one != other
+    status, would = clients.ask(by, "POST", "/api/acts?rehearse=true", json=given)
+    assert clients.groups() == groups
+    assert clients.ask(by, "POST", "/api/acts", json=given)[0] == status
+    if not possible or not model.allows(links, apart):
+        assert status == (409 if possible else 400), would
+        return
+    assert status == 200, would
+    _, told = clients.ask(by, "GET", "/api/decisions?limit=1")
+    (made,) = told["decisions"]
+    if made["number"] in model.made:  # all of it was in force
+        assert not would["decisions"]
+        assert clients.groups() == groups
+        return
+    said = made["same"], made["first"], made["second"]
+    model.made[made["number"]] = Made(*said, by, links, apart)
+    sizes = [one["size"] for one in would["effect"]["after"]]
+    assert sorted(sizes) == sorted(map(len, clients.groups() - groups)) or not sizes
+    if rng.random() < 0.3:
+        clients.ask(by, "POST", f"/api/acts/{made['run']}/undo")
+        model.made[made["number"]].undone = True
+        assert clients.groups() == groups
 
 
 def undo(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
@@ -189,8 +235,9 @@ def require_equal(clients: Clients, model: Model) -> None:
     """What holds is so in the grouping, and the lists of decisions are equal."""
     home = {id: number for number, one in enumerate(clients.groups()) for id in one}
     for one in model.made.values():
-        for first, second in one.links * (not one.undone):
-            assert (home[first] == home[second]) is one.same, one
+        if not one.undone:
+            assert all(home[first] == home[second] for first, second in one.links), one
+            assert all(home[first] != home[second] for first, second in one.apart), one
     _, told = clients.ask("ada", "GET", "/api/decisions?limit=100")
     assert [
         (one["number"], one["same"], one["first"], one["second"], one["by"], one["undone"] is None)
@@ -208,8 +255,8 @@ def test_what_clients_write_is_what_the_model_says(
 ) -> None:
     rng, model = random.Random(seed), Model()
     for _ in range(_STEPS):
-        act = rng.choices([decide, undo, add], [6, 1, 1])[0]
-        act(rng, clients, model, rng.choice(NAMES))
+        write = rng.choices([decide, act, undo, add], [5, 2, 1, 1])[0]
+        write(rng, clients, model, rng.choice(NAMES))
         require_equal(clients, model)
     if seed % 20 == 0:
         clients.client.__exit__(None, None, None)
