@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote
@@ -33,6 +33,7 @@ from kbforge.contracts import Fragment
 from kbforge.errors import BadRecord, LikelihoodError, UsageError, quoted
 from kbforge.jobs.match import Candidate
 from kbforge.kb.entities import described, naming
+from kbforge.kb.view import Policy, golden
 from kbforge.store.store import Store
 from kbforge.store.tables import row_of
 from kbforge.version import __version__
@@ -40,6 +41,7 @@ from kbforge_serve import frame, reasons
 from kbforge_serve.answers import EntityReference, Facts
 from kbforge_serve.facts import references
 from kbforge_serve.failures import failure, sentence_of
+from kbforge_serve.readers import Readers
 from kbforge_serve.security import READ_ONLY, Access
 from kbforge_serve.service import Service
 
@@ -73,8 +75,8 @@ _SETTINGS = [
         "name": "limit",
         "label": "Limit",
         "type": "number",
-        "default": 0,
-        "help_text": "Maximum number of values, those of most fragments first (0 for all)",
+        "default": 1,
+        "help_text": "Maximum number of values, the golden one first (0 for all)",
     }
 ]
 
@@ -305,11 +307,13 @@ class _Reconciliation:
         }
 
     def _extended(self, asked: _Extension) -> Facts:
-        """The values of some attributes of some entities."""
+        """The values of some attributes of some entities, by default the golden ones."""
         with self._readers.store() as store:
+            now = {id: _now(store, id) for id in asked.ids}
+            found = _golden_first(self._readers, store, {id for id in now.values() if id})
             rows = {}
-            for id in dict.fromkeys(asked.ids):
-                values = _values(store, id)
+            for id in now:
+                values = found.get(now[id] or "", {})
                 rows[id] = {
                     one.id: [{"str": value} for value in values.get(one.id, ())][: _limit(one)]
                     or [{}]
@@ -438,8 +442,9 @@ def _beginning(named: Sequence[Facts], prefix: str) -> list[Facts]:
 
 def _limit(asked: _Reference) -> int:
     """The number of values that an extension requests."""
+    given = asked.settings.get("limit")
     try:
-        limit = int(asked.settings.get("limit") or 0)
+        limit = 1 if given is None else int(given)
     except (TypeError, ValueError, OverflowError):
         raise UsageError("reconcile: extend: expected a whole number as the limit") from None
     return min(limit, _MOST_VALUES) if limit > 0 else _MOST_VALUES
@@ -451,6 +456,22 @@ def _now(store: Store, id: str) -> str | None:
         return store.now(id)[0]
     except UsageError:
         return None
+
+
+def _golden_first(
+    readers: Readers, store: Store, ids: Collection[str]
+) -> dict[str, dict[str, list[str]]]:
+    """The values of entities by attribute, that of the policy `fused` first."""
+    view = readers.view_of(store)
+    few = [id for id in ids if len(store.entity(id)[1]) <= _MOST_MEMBERS]
+    found = {id: _values(store, id) for id in ids if id not in few}
+    for entity in view.with_ids(few):
+        best = golden(entity, Policy(), view.fragments).properties
+        found[entity.id] = {
+            name: list(dict.fromkeys(one.value for one in (*best[name], *of)))
+            for name, of in entity.properties.items()
+        }
+    return found
 
 
 def _values(store: Store, id: str, most: int = _MOST_MEMBERS) -> dict[str, list[str]]:

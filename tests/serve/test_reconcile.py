@@ -358,10 +358,33 @@ def test_a_cursor_skips_suggestions(client):
     )
 
 
+def test_an_extension_has_golden_values(client):
+    """The default is that of an export of golden records; all others follow."""
+    lines = client.get("/api/export?format=jsonl&policy=fused").text.splitlines()
+    records = [json.loads(line) for line in lines]
+    entities = {one["id"]: one for one in records}
+    asked = {"ids": [*entities], "properties": [{"id": name} for name in ("born", "town")]}
+    rows = client.post("/reconcile", data={"extend": json.dumps(asked)}).json()["rows"]
+    assert rows.keys() == entities.keys()
+    for id, row in rows.items():
+        stated = entities[id]["properties"]
+        golden = {name: [{"str": v["value"]} for v in of] for name, of in stated.items()}
+        assert row == {name: golden.get(name, [{}]) for name in row}
+    whole = client.get("/api/export?format=jsonl").text.splitlines()
+    first = {one["id"]: one["properties"] for one in map(json.loads, whole)}
+    assert any(
+        row[name] not in ([{}], [{"str": first[id][name][0]["value"]}])
+        for id, row in rows.items()
+        for name in row
+        if name in first[id]
+    )
+
+
 def test_an_extension_has_all_values_by_count(client, whole):
     entity = _holder(client, whole)
     facts = client.get(f"/entity/{entity}.json").json()
-    asked = {"ids": [entity, "nobody"], "properties": [{"id": "born"}, {"id": "no such"}]}
+    born = {"id": "born", "settings": {"limit": 0}}
+    asked = {"ids": [entity, "nobody"], "properties": [born, {"id": "no such"}]}
     for answer in (
         client.post("/reconcile", data={"extend": json.dumps(asked)}).json(),
         client.get("/reconcile", params={"extend": json.dumps(asked)}).json(),

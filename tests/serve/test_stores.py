@@ -194,10 +194,10 @@ def test_keys_and_search_work_below_a_root(folder: Path) -> None:
     with running(stores, stores.stop) as address, chromium() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 700})
         failed = list[str]()
-        page.on("requestfailed", lambda request: failed.append(request.url))
         page.on("response", lambda r: failed.append(r.url) if r.status >= 400 else None)
         page.goto(address)
         page.click("text=a b")
+        page.wait_for_url(f"{address}s/a%20b/")
         for key, path in (("r", "review"), ("c", "runs"), ("h", ""), ("p", "path")):
             page.keyboard.press("g")
             page.keyboard.press(key)
