@@ -234,6 +234,9 @@ def why(store: Store, fit: PreparedRun, fragment_id: str, rivals: int = 5) -> li
     spec = without_model(fit.spec)
     with store.database.snapshot():
         number, x = store.fragment(fragment_id)
+        if (about := x.asserted_of) is not None:
+            said = f'"{quoted(x.id)}" is what a person asserts'
+            raise UsageError(f'{said}: it is beside the fragment "{quoted(about)}"')
         own, members = store.entity_of(number)
         rest = tuple(one for one in members if one != number)
         near = [one for one in _near(store, spec, x) if one[0] != own]

@@ -12,10 +12,10 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
 from kbforge.contracts.entity import Natural
-from kbforge.contracts.fragment import MAX_ID_CHARACTERS
+from kbforge.contracts.fragment import MAX_ID_CHARACTERS, MAX_VALUE_CHARACTERS
 from kbforge.errors import UsageError
 from kbforge.jobs import acts
-from kbforge.jobs.decide import UNDOES, take_back_run
+from kbforge.jobs.decide import UNDOES, asserted, asserting, take_back_run
 from kbforge.jobs.opening import EventResult
 from kbforge.store.audit import MOST_NOTE, signed
 from kbforge.store.store import LARGEST, Store
@@ -39,16 +39,19 @@ class GivenAct(BaseModel):
 
     `join`: entity, other; `part`: fragments of one entity; `move`: fragments, and the entity that
     they join; `confirm`: entity; `choose`: subproblem, and the `key` of one of its groupings;
-    `accept`: at_least. The note is for the audit.
+    `accept`: at_least; `value`: attribute, the value that you know, and a fragment of the entity or
+    the entity. The note is for the audit.
     """
 
-    act: Literal["join", "part", "move", "confirm", "choose", "accept"]
+    act: Literal["join", "part", "move", "confirm", "choose", "accept", "value"]
     entity: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] = ""
     other: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] = ""
     fragments: Annotated[list[FragmentId], Field(max_length=_MOST_CHOSEN)] = []
     subproblem: Annotated[int, Field(ge=0, le=LARGEST)] = 0
     grouping: Annotated[str, Field(max_length=40)] = ""
     at_least: float = 1.0
+    attribute: Annotated[str, Field(max_length=MAX_ID_CHARACTERS)] = ""
+    value: Annotated[str, Field(max_length=MAX_VALUE_CHARACTERS)] = ""
     note: Annotated[str, Field(max_length=MOST_NOTE)] = ""
 
     model_config = config({"act": "part", "fragments": ["row-17", "row-20"], "note": "two phones"})
@@ -96,6 +99,8 @@ def acted(
         ContradictionError, LikelihoodError, BusyError, OutputError: as `honouring`.
 
     """
+    if given.act == "value":
+        return _settled(service, given, rehearse)
     propose, about = _proposed(service, given, wanted), list[str]()
 
     def act(turn: Turn) -> tuple[acts.Proposal, EventResult]:
@@ -108,6 +113,24 @@ def acted(
     made, refused = done.told["decisions"], done.told["refused"]
     run = done.run if made else None
     return Acted(proposal.verb, proposal.about, rehearse, run, made, refused, effect)
+
+
+def _settled(service: Service, given: GivenAct, rehearse: bool) -> Acted:
+    """Settle an attribute on a value, as `acted`: beside a fragment, or the entity's first one."""
+    fragments = list(given.fragments)
+    if not fragments:
+        with service.readers.store() as store:
+            _, (first, *_) = store.entity(given.entity)
+            fragments = [store.pages.fragments([first])[first].id]
+    words = asserting(fragments[0], given.attribute, given.value)
+
+    def act(turn: Turn) -> EventResult:
+        held = turn.opened("decide", words)
+        return asserted(held, fragments[0], given.attribute, given.value, turn.told)
+
+    done, effect = _performed(service, act, rehearse, given.note, fragments[:1])
+    numbers = [] if done.told["already"] else done.told["decisions"]
+    return Acted("value", words, rehearse, done.run if numbers else None, numbers, 0, effect)
 
 
 def undone(service: Service, run: int, rehearse: bool = False, note: str = "") -> TakenBackRun:
@@ -175,7 +198,7 @@ def add(routes: APIRouter, service: Service, says: Callable[[Any], dict[str, Any
 
     @routes.post("/acts", summary="Act on entities", **says(Acted))
     def act(given: GivenAct, wanted: Wanted, rehearse: bool = False) -> Response:
-        """Join, part, move, confirm or choose, or accept many pairs: one act with one undo.
+        """Join, part, move, confirm, choose, accept many pairs or settle a value; with one undo.
 
         With `rehearse`, answer what it would do, and change nothing. The other parameters select
         entities as in `GET /api/entities`; `accept` then accepts pairs of their subproblems only.
