@@ -17,7 +17,7 @@ from kbforge.errors import ContradictionError, LikelihoodError, quoted
 from kbforge.jobs.explain import Comparison
 from kbforge.store.audit import MOST_NOTE, signed
 from kbforge.texts import LARGEST
-from kbforge_serve import export, facts, frame, reasons
+from kbforge_serve import export, facts, frame, imports, reasons
 from kbforge_serve.answers import EntityReference, Facts, plain
 from kbforge_serve.decisions import decisions_of
 from kbforge_serve.failures import sentence_of, status_of
@@ -90,6 +90,7 @@ class Pages:
         self.router.add_api_route("/review", self._answer, methods=["POST"])
         self.add("/decisions", "decisions.html", self._decisions)
         self.router.add_api_route("/decisions", self._undo, methods=["POST"])
+        imports.add_pages(self, service)
 
     def add(self, path: str, template: str, asked: Callable[..., Any], view: View = dict) -> None:
         """Add a page, and its JSON; the parameters of `asked` are those of the address."""

@@ -18,7 +18,7 @@ A page of another site, open in the user's browser, can send requests to this ma
 - Every answer restricts what a browser may do with it. The pages need no inline script or style.
 
 The guard is an ASGI middleware. It reads the whole body before it calls the application, so a slow
-body costs little; answers pass through as streams.
+body costs little; a file that is sent, and answers, pass through as streams.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -64,7 +65,10 @@ MOST_BYTES = 1 << 20
 """Maximum size of a body, in bytes."""
 MOST_BATCH = 16 << 20
 """Maximum size of a body of fragments, in bytes."""
+MOST_FILE = 256 << 20
+"""Maximum size of a body that is a file, in bytes; it is never held in memory."""
 _BATCHES = ("/api/fragments", READ_ONLY)
+_FILES = ("/api/import", "/import")
 _SLOWEST = 60.0  # seconds for the whole body
 _PREFLIGHT = {
     "access-control-allow-methods": "GET, POST",
@@ -318,7 +322,7 @@ def _is_read_only(path: str) -> bool:
 
 
 def _most_bytes(path: str) -> int:
-    return MOST_BATCH if path in _BATCHES else MOST_BYTES
+    return MOST_FILE if path in _FILES else MOST_BATCH if path in _BATCHES else MOST_BYTES
 
 
 def _too_large(path: str) -> str:
@@ -331,7 +335,8 @@ class _Exchange:
     def __init__(self, guard: Guard, asked: HTTPConnection, receive: Receive, send: Send) -> None:
         self._guard, self._asked, self._receive, self._send = guard, asked, receive, send
         self._began = time.perf_counter()
-        self._is_read = False  # and not yet given
+        self._is_read = self._passes = False  # and not yet given; or given as it comes
+        self._size, self._end = 0, 0.0
         self.body = bytearray()
 
     async def send(self, message: Message) -> None:
@@ -358,36 +363,48 @@ class _Exchange:
             ClientDisconnect: the client disconnected before its end.
 
         """
-        loop, path = asyncio.get_running_loop(), self._asked.scope["path"]
         headers, reads = self._asked.headers, self._asked.scope["method"] in _SAFE
         sent = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
         self._is_read = more = sent and not reads  # a body says nothing there
-        end = loop.time() + _SLOWEST
-        while more:
+        self._passes = more and self._asked.scope["path"] in _FILES
+        self._end = asyncio.get_running_loop().time() + _SLOWEST
+        while more and not self._passes:
             try:
-                async with asyncio.timeout_at(min(loop.time() + self._guard.silence, end)):
-                    message = await self._receive()
-            except TimeoutError:
-                return failure(self._asked, 408, "the body came too slowly", _CLOSE)
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            part = message.get("body", b"")
+                part, more = await self._part()
+            except HTTPException as error:
+                return failure(self._asked, error.status_code, error.detail, error.headers)
             self.body += part
             self._guard.held += len(part)
             if self._guard.held > self._guard.most_held:
                 later = _CLOSE | {"Retry-After": "1"}
                 return failure(self._asked, 503, "too much is sent at once", later)
-            if len(self.body) > _most_bytes(path):
-                return failure(self._asked, 413, _too_large(path), _CLOSE)
-            more = message.get("more_body", False)
         return None
+
+    async def _part(self) -> tuple[bytes, bool]:
+        """The next part of the body, and whether more follow.
+
+        Raises HTTPException if it comes too slowly, or is too large.
+        """
+        now = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout_at(min(now + self._guard.silence, self._end)):
+                message = await self._receive()
+        except TimeoutError:
+            raise HTTPException(408, "the body came too slowly", _CLOSE) from None
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        part: bytes = message.get("body", b"")
+        self._size += len(part)
+        if self._size > _most_bytes(path := self._asked.scope["path"]):
+            raise HTTPException(413, _too_large(path), _CLOSE)
+        return part, message.get("more_body", False)
 
     async def receive(self) -> Message:
         """The body and then, once the client has disconnected, this event."""
         if not self._is_read:
             return await self._receive()
-        self._is_read = False
-        return {"type": "http.request", "body": bytes(self.body), "more_body": False}
+        part, self._is_read = await self._part() if self._passes else (bytes(self.body), False)
+        return {"type": "http.request", "body": part, "more_body": self._is_read}
 
 
 # --- signing in -----------------------------------------------------------------------------------

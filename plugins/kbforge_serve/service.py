@@ -5,10 +5,12 @@ from __future__ import annotations
 from kbforge_serve.background import Computations
 from kbforge_serve.feed import Feed
 from kbforge_serve.helpers import Helpers
+from kbforge_serve.imports import Imports
 from kbforge_serve.quality import Quality
 from kbforge_serve.questions import Questions
 from kbforge_serve.readers import Readers
 from kbforge_serve.search import Search
+from kbforge_serve.uploads import Uploads
 from kbforge_serve.writer import Writer
 
 
@@ -28,9 +30,11 @@ class Service:
         self.writer = Writer(path, self.readers.follow)
         self.questions = Questions(self.readers, self.writer)
         self.feed = Feed(self.readers)
+        self.uploads, self.imports = Uploads(), Imports(self.readers, self.writer)
 
     def close(self) -> None:
         """End; no more requests are served."""
         self.writer.close()
+        self.uploads.close()
         self.search.close()
         self.readers.close()

@@ -75,6 +75,8 @@ _RIGHTS = {
     "/review": Right.ANSWER,
     "/decisions": Right.ANSWER,
     "/api/fragments": Right.WRITE,
+    "/api/import": Right.WRITE,
+    "/import": Right.WRITE,
 }
 """The right that a request with a body needs, by the start of its path; others need all rights."""
 

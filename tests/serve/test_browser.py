@@ -140,6 +140,7 @@ def places(page: Page, address: str) -> dict[str, str]:
         "runs": "/runs?from=1&to=2",
         "quality": "/quality",
         "decisions": "/decisions",
+        "import": "/import",
         "entities": "/entities?where=name&columns=name&order=least_sure",
     }
 
@@ -220,6 +221,58 @@ def test_the_keyboard_alone_connects_two_entities(linked, opened) -> None:
         page.wait_for_url("**/path?first=e-*")
         assert page.locator("#first").input_value().startswith("e-")
         assert page.locator(".path, main > p").count()
+
+
+TABLE = b"id;Name;Born at;?\n" + b"\n".join(
+    b"n%d;nils strand %d;1950;x" % (n, n) for n in range(60)
+)
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_the_keyboard_alone_imports_a_file(writable, opened, scripts, scheme, width) -> None:
+    address, _ = writable
+    page = opened(scheme, width, java_script_enabled=scripts)
+    given = {"name": "people.csv", "mimeType": "text/csv", "buffer": TABLE}
+
+    def press(name: str) -> None:
+        page.get_by_role("button", name=name).focus()
+        page.keyboard.press("Enter")
+
+    page.goto(f"{address}/import")
+    page.locator("input[type=file]").set_input_files(given)
+    press("Send")
+    page.wait_for_url("**/import/*")
+    require_readable(
+        opened(scheme, width), address, lambda *_: {"columns": page.url[len(address) :]}
+    )
+    assert page.get_by_label("Name", exact=True).input_value() == "name"
+    for column in ("Born at", "?"):
+        page.get_by_label(column, exact=True).focus()
+        page.keyboard.type("left")
+    press("Show the effect")
+    page.wait_for_selector("text=nothing written yet")
+    require_readable(
+        opened(scheme, width), address, lambda *_: {"effect": page.url[len(address) :]}
+    )
+    press("Add 60 records")
+    page.wait_for_selector("text=60 fragments added")
+    require_readable(opened(scheme, width), address, lambda *_: {"done": page.url[len(address) :]})
+    press("Remove what this import added")
+    page.wait_for_selector("text=60 fragments removed")
+
+
+def test_a_file_is_dropped_on_the_page(writable, opened) -> None:
+    page = opened()
+    page.goto(f"{writable[0]}/import")
+    dropped = page.evaluate_handle(
+        "text => { const it = new DataTransfer();"
+        " it.items.add(new File([text], 'a.csv', {type: 'text/csv'})); return it; }",
+        TABLE.decode(),
+    )
+    page.dispatch_event(".drop", "drop", {"dataTransfer": dropped})
+    page.wait_for_url("**/import/*")
+    assert page.locator("h1").inner_text() == "Import a.csv"
 
 
 @pytest.mark.slow

@@ -35,6 +35,9 @@ WRITES = {
     ("POST", "/api/acts/{run}/undo"): Right.ANSWER,
     ("POST", "/api/fragments"): Right.WRITE,
     ("DELETE", "/api/fragments"): Right.ADMINISTER,
+    ("POST", "/api/import"): Right.WRITE,
+    ("POST", "/import"): Right.WRITE,
+    ("POST", "/import/{key}"): Right.WRITE,
 }
 
 

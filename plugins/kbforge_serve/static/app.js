@@ -163,3 +163,12 @@ document.addEventListener("keydown", (event) => {
     button.click();
   }
 });
+
+// A file that is dropped on the form is sent.
+const drop = one(".drop");
+drop?.addEventListener("dragover", (event) => event.preventDefault());
+drop?.addEventListener("drop", (event) => {
+  event.preventDefault();
+  one("input[type=file]", drop).files = event.dataTransfer.files;
+  drop.requestSubmit();
+});
