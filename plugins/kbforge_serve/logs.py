@@ -1,12 +1,10 @@
 """Structured logs: a line of JSON on standard error for each answer and each write.
 
-A line has names of routes, stores and senders, numbers and times, and neither what records state
-nor tokens. Without `begin`, nothing is logged.
-
     {"time": "2026-03-01T09:30:00.123+00:00", "store": "kb", "who": "ada", "method": "GET",
      "route": "/entity/{id}", "status": 200, "ms": 12.3}
-    {"time": "2026-03-01T09:30:01.456+00:00", "store": "kb", "who": "ada", "write": "Added",
-     "run": 7, "ms": 80.1}
+
+A write has `write` (the type of its result) or `error`, and `run`, instead of a route. No line has
+what records state, or tokens.
 """
 
 from __future__ import annotations

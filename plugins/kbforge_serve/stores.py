@@ -1,14 +1,13 @@
 """Several stores in one server: those of a folder, each below /s/NAME.
 
-A request to /s/kb/entity/1 goes to the application of kb.sqlite as one to /entity/1, with /s/kb as
-the root. So nothing that serves a store knows of others; only what leads somewhere is translated:
-`kbforge_serve.frame.page` puts the root before the links of a page, and `_Translated` before the
-address of a redirect. Everything else belongs to the index: the list of stores, signing in, static
-files. It also answers for stores that are not there or not open to a token, so that one without
-the right cannot tell the two apart.
+A request to /s/kb/entity/1 goes to the application of kb.sqlite as one to /entity/1, with the root
+/s/kb. So what serves a store knows of no other: `frame.page` puts the root before links, and
+`_translated` before addresses of redirects. The index has the rest: the list, signing in, static
+files. It also answers for stores that are not there or not open to a token, which therefore cannot
+tell the two apart.
 
-The folder is read for each list, so stores come and go. The first request opens a store. One that
-nobody used for a while is closed, and the one used longest ago if too many are open.
+Stores come and go with their files. The first request opens a store; it is closed when nobody has
+used it for a while, or when too many are open and it was used longest ago.
 """
 
 from __future__ import annotations
@@ -84,13 +83,14 @@ class Stores:
         name, _, rest = path.removeprefix(STORES).partition("/")
         if path.startswith(STORES) and self._lets_in(name, HTTPConnection(scope)):
             try:
-                one = await self._opened(name)
+                one = self._open.get(name) or await self._opened(name)
             except KBForgeError as error:
                 scope["unopened"] = error
         if one is None:
             await self._index(scope, receive, send)
             return
         inside = {**scope, "path": f"/{rest}", "root_path": f"{STORES}{name}"}
+        one.requests += 1
         try:
             await one.guard(inside, receive, _translated(inside, send))
         finally:
@@ -103,25 +103,25 @@ class Stores:
 
     def _lets_in(self, name: str, asked: HTTPConnection) -> bool:
         sender = self._access.sender(asked.headers, asked.cookies)
-        is_there = name in self._open or name in paths_of(self._folder)
-        return is_there and sender is not None and sender.opens(name)
+        lets_in = sender is not None and sender.opens(name)
+        return lets_in and (name in self._open or name in paths_of(self._folder))
 
     async def _opened(self, name: str) -> _Open:
-        """The store with one more request; errors as `Readers`, and BusyError if all are busy."""
+        """Open a store; errors as `Readers`, and BusyError if too many others are in use."""
         async with self._turn:
-            if name not in self._open:
+            if name in self._open:
+                return self._open[name]
+            if len(self._open) >= MOST_OPEN:
                 idle = [one for one, at in self._open.items() if not at.requests]
-                if len(self._open) >= MOST_OPEN:
-                    if not idle:
-                        raise BusyError("too many stores are open at once; try again", 5)
-                    await self._close(min(idle, key=lambda one: self._open[one].used))
-                service = await asyncio.to_thread(Service, paths_of(self._folder)[name])
-                threading.Thread(target=service.readers.warm, daemon=True).start()
-                guard = application(service, self._access)
-                guard.most_held = _HELD
-                self._open[name] = _Open(service, guard)
-            self._open[name].requests += 1
-            return self._open[name]
+                if not idle:
+                    raise BusyError("too many stores are open at once; try again", 5)
+                await self._close(min(idle, key=lambda one: self._open[one].used))
+            path = str(Path(self._folder, f"{name}.sqlite"))
+            service = await asyncio.to_thread(Service, path)
+            threading.Thread(target=service.readers.warm, daemon=True).start()
+            self._open[name] = one = _Open(service, application(service, self._access))
+            one.guard.most_held = _HELD
+            return one
 
     async def _close(self, name: str) -> None:
         await asyncio.to_thread(self._open.pop(name).service.close)
@@ -186,7 +186,7 @@ def _summary(path: str) -> Facts:
             store = Store(database)
             store.require_made()
             sizes = {"fragments": store.n_fragments, "entities": store.n_entities}
-            return {**sizes, "run": store.last_run, "error": None}
+            return {**sizes, "run": store.last_run}
     except KBForgeError as error:
         return {"error": sentence_of(error, path)}
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -220,3 +221,18 @@ def test_keys_and_search_work_below_a_root(folder: Path) -> None:
         page.click("text=all stores")
         assert page.url == f"{address}s/"
         assert not [url for url in failed if not url.endswith("favicon.ico")]
+
+
+@NEEDS_CHROMIUM
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1280)])
+def test_axe_finds_nothing_in_the_list(folder: Path, scheme: Any, width: int) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    (folder / "damaged.sqlite").write_bytes(b"SQLite format 3\0" + bytes(1000))
+    stores = Stores(str(folder), Access())
+    with running(stores, stores.stop) as address, chromium() as browser:
+        size = {"width": width, "height": 700}
+        page = browser.new_context(color_scheme=scheme, bypass_csp=True, viewport=size).new_page()
+        page.goto(address)
+        assert page.locator("tbody tr").count() == 3
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert not axe.run(page).response["violations"]
