@@ -400,19 +400,23 @@ def _stated_as(readers: Readers, store: Store, own: Entity, begin: int, named: i
     return StatedAs(dict(counts.most_common()), by, following)
 
 
+def in_question(own: Entity, corpus: Corpus) -> dict[str, list[tuple[Value, float]]]:
+    """By attribute, values that contradict each other; attributes with several are left out."""
+    asked = {
+        attribute: [(value, value.confidence) for value in values if value.confidence is not None]
+        for attribute, values in own.properties.items()
+        if attribute not in corpus.several
+    }
+    return {attribute: values for attribute, values in asked.items() if len(values) > 1}
+
+
 def _contradictions(
     own: Entity, fragments: Sequence[Fragment], corpus: Corpus
 ) -> dict[str, list[Claim]]:
-    """The values in question by attribute, the most probable first, and who states each.
-
-    Attributes with several values are left out.
-    """
+    """The values in question by attribute, the most probable first, and who states each."""
     source = {one.id: one.source or "" for one in fragments}
     found: dict[str, list[Claim]] = {}
-    for attribute, values in own.properties.items():
-        asked = [(value, value.confidence) for value in values if value.confidence is not None]
-        if len(asked) < 2 or attribute in corpus.several:
-            continue
+    for attribute, asked in in_question(own, corpus).items():
         taken = most_probable([value for value, _ in asked])
         claims = found[attribute] = []
         for value, sure in asked:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import orjson
@@ -31,11 +32,11 @@ from kbforge.contracts.entity import Natural
 from kbforge.errors import UsageError, quoted
 from kbforge.kb.entities import all_described
 from kbforge.store.pages import numbers_from_bytes, numbers_to_bytes
-from kbforge.store.store import Store
+from kbforge.store.store import Store, StoreView
 from kbforge.store.tables import ask, rows_of, verified_rows
 from kbforge.texts import LARGEST
 from kbforge_serve.answers import Answer, EntityReference
-from kbforge_serve.facts import references
+from kbforge_serve.facts import in_question, references
 from kbforge_serve.readers import Readers
 from kbforge_serve.words import WordIndex, attribute_word, properties_of, words_of
 
@@ -94,6 +95,7 @@ class Filter:
 
     `text` are words that one of its fragments has, and `source` is where one of them comes from.
     `since`: it changed after this run. `decided`: a decision in force names one of its fragments.
+    `contradicts`: its fragments state different values of an attribute that has one.
     """
 
     text: str = ""
@@ -105,6 +107,7 @@ class Filter:
     most_confidence: float = 1.0
     since: int | None = None
     decided: bool = False
+    contradicts: bool = False
 
 
 def _given(value: object) -> object:
@@ -134,12 +137,14 @@ def selected(
     most_confidence: _Share = None,
     since: _Number = None,
     decided: Annotated[bool, Query(description="A decision in force names a fragment.")] = False,
+    contradicts: Annotated[bool, Query(description="Sources differ on a value.")] = False,
 ) -> Filter:
     """The filter of a request; `since` is the number of a run after which entities changed."""
     conditions = tuple(Condition.read(one) for one in where if one.strip())
     least, most = least_confidence or 0.0, 1.0 if most_confidence is None else most_confidence
-    size = least_size or 1
-    return Filter(text, conditions, source, size, most_size, least, most, since, decided)
+    size = max(least_size or 1, 1 + contradicts)  # one fragment does not contradict itself
+    within = size, most_size, least, most
+    return Filter(text, conditions, source, *within, since, decided, contradicts)
 
 
 Wanted: TypeAlias = Annotated[Filter, Depends(selected)]
@@ -263,9 +268,8 @@ def _begin(after: str | None, order: Order) -> list[float] | None:
 
 def _is_plain(wanted: Filter) -> bool:
     """Whether the table of sizes and confidence answers everything."""
-    return not (wanted.text or wanted.where or wanted.source or wanted.decided) and (
-        wanted.since is None
-    )
+    asked = wanted.text, wanted.where, wanted.source, wanted.decided, wanted.contradicts
+    return not any(asked) and wanted.since is None
 
 
 def _range(wanted: Filter) -> tuple[str, list[Any]]:
@@ -380,7 +384,7 @@ def _in_order(
     n = _AT_FIRST
     while part := _next(store, wanted, order, begin, n):
         members = {} if _is_plain(wanted) else _members(store, part)
-        chosen = part if _is_plain(wanted) else [*_checked(store, wanted, part, members)]
+        chosen = part if _is_plain(wanted) else _checked(store, wanted, part, members)
         yield part, chosen, sum(map(len, members.values()))
         begin, n = part[-1].key(order), min(2 * n, _AT_ONCE)
 
@@ -429,7 +433,7 @@ def _entities(store: Store, rows: Sequence[_Row]) -> Iterator[tuple[Any, ...]]:
 
 def _checked(
     store: Store, wanted: Filter, rows: Sequence[_Row], members: dict[int, list[int]]
-) -> Iterator[_Row]:
+) -> list[_Row]:
     """Those of the entities for which all conditions hold."""
     numbers = [n for own in members.values() for n in own]
     read = rows_of(store.database.connection, "fragment", "number", numbers, all_there=True)
@@ -440,6 +444,7 @@ def _checked(
         changed = _entities_changed(store, wanted.since, [*members])
     if wanted.decided:
         decided = _decided(store, [x.id for x in fragments.values()])
+    chosen = list[_Row]()
     for row in rows:
         own = [fragments[n] for n in members.get(row.first, ())]
         if (
@@ -450,7 +455,12 @@ def _checked(
             and (changed is None or row.first in changed)
             and (decided is None or any(x.id in decided for x in own))
         ):
-            yield row
+            chosen.append(row)
+    if wanted.contradicts:
+        entities = StoreView(store).of_firsts([row.first for row in chosen])
+        there = [bool(in_question(one, store.corpus)) for one in entities]
+        chosen = list(compress(chosen, there))
+    return chosen
 
 
 def _words_in(fragment: _Stated) -> set[str]:

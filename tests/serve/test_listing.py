@@ -18,6 +18,7 @@ from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import decide, decisions_of
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
+from kbforge_serve import facts
 from kbforge_serve import listing as module
 from kbforge_serve.export import TABLES
 from kbforge_serve.listing import Condition, Filter, listing
@@ -66,6 +67,9 @@ class Oracle:
             rows = store.database.connection.execute("SELECT entity, run FROM image").fetchall()
         self.decided = {id for one in decisions for id in (one.first, one.second)}
         self.changed = rows
+        told = {id: facts.entity(service.readers, id) for id in self.entities}
+        self.contradicting = {id for id, one in told.items() if one.contradictions}
+        assert 0 < len(self.contradicting) < len(self.entities)
 
     def selects(self, id: str, wanted: Filter) -> bool:
         one = self.entities[id]
@@ -78,6 +82,7 @@ class Oracle:
             and all(one.holds(own) for one in wanted.where)
             and any({*words_of(wanted.text)} <= {*words_of(text)} for text in texts)
             and (not wanted.source or any(x.source == wanted.source for x in own))
+            and (not wanted.contradicts or id in self.contradicting)
             and (not wanted.decided or any(x.id in self.decided for x in own))
             and (
                 wanted.since is None
@@ -113,6 +118,7 @@ def filters() -> Iterator[Filter]:
             most_confidence=rng.choice([1.0, 1.0, 0.9]),
             since=rng.choice([None, None, None, 0, 1, 2]),
             decided=rng.random() < 0.1,
+            contradicts=rng.random() < 0.2,
         )
 
 
@@ -231,6 +237,7 @@ def test_what_is_listed_is_exported(
         {"where": ["!nothing", "born"], "order": "least_sure"},
         {"text": "york", "order": "least_sure"},
         {"decided": True},
+        {"contradicts": True},
         {"where": "nothing"},
     ):
         listed = client.get("/api/entities", params={**filtered, "limit": 100}).json()
