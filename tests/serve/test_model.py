@@ -31,6 +31,7 @@ FIRST, MORE = PEOPLE[:60], PEOPLE[60:]
 SOME = [one.id for one in FIRST[::12]]
 NAMES = ["ada", "grace"]
 _STEPS = 15
+_RECORDS = {one.id for one in PEOPLE}  # all but what persons assert
 
 Groups = frozenset[frozenset[str]]
 Pairs = list[tuple[str, str]]
@@ -46,6 +47,7 @@ class Made:
     by: str
     links: Pairs
     apart: Pairs
+    value: str = ""  # of the name of the first fragment's entity
     undone: bool = False
 
 
@@ -85,6 +87,12 @@ class Model:
         links = [(first, second), *star(first, groups), *star(second, groups)]
         return links if self.allows(links, []) else links[:1]
 
+    def word_on(self, id: str, groups: Groups) -> tuple[str, str] | None:
+        """The last word on the name of a fragment's entity, and whose it is."""
+        own = holder(id, groups)
+        said = [(x.value, x.by) for x in self.in_force() if x.value and x.first in own]
+        return said[-1] if said else None
+
 
 def holder(id: str, groups: Groups) -> frozenset[str]:
     """The entity of a fragment."""
@@ -115,7 +123,15 @@ class Clients:
     def groups(self) -> Groups:
         headers = {"authorization": f"Bearer {self._secrets['ada']}"}
         lines = self.client.get("/api/export?format=jsonl", headers=headers).text.splitlines()
-        return frozenset(frozenset(orjson.loads(line)["fragments"]) for line in lines)
+        listed = [orjson.loads(line)["fragments"] for line in lines]
+        return frozenset(frozenset(_RECORDS.intersection(ids)) for ids in listed)
+
+    def name_of(self, id: str) -> tuple[str, str | None]:
+        """The golden name of a fragment's entity, and the person who settled it, if one did."""
+        _, answer = self.ask("ada", "GET", f"/api/fragment?id={id}")
+        _, entity = self.ask("ada", "GET", f"/api/entities/{answer['entity']['id']}")
+        first = (entity["properties"].get("name") or [{"value": ""}])[0]
+        return first["value"], first.get("by")
 
     def entity(self, group: frozenset[str]) -> str:
         """The id of the entity with these fragments."""
@@ -209,6 +225,20 @@ def act(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
         assert clients.groups() == groups
 
 
+def settle(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
+    """Say what the name of an entity is: nothing is grouped otherwise."""
+    groups, id = clients.groups(), rng.choice(SOME)
+    value = f"{rng.choice('ABC')}. Person"
+    given = {"act": "value", "fragments": [id], "attribute": "name", "value": value}
+    for rehearse in ("true", "false"):
+        status, answer = clients.ask(by, "POST", f"/api/acts?rehearse={rehearse}", json=given)
+        assert status == 200, answer
+        assert clients.groups() == groups
+    for number in answer["decisions"]:  # none if it was the last word already
+        model.made[number] = Made(True, id, f"{by}, decision {number}", by, [], [], value)
+    assert clients.name_of(id) == model.word_on(id, groups)
+
+
 def undo(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
     """Withdraw any decision; one that is withdrawn stays so."""
     if not model.made:
@@ -233,11 +263,14 @@ def add(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
 
 def require_equal(clients: Clients, model: Model) -> None:
     """What holds is so in the grouping, and the lists of decisions are equal."""
-    home = {id: number for number, one in enumerate(clients.groups()) for id in one}
+    groups = clients.groups()
+    home = {id: number for number, one in enumerate(groups) for id in one}
     for one in model.made.values():
         if not one.undone:
             assert all(home[first] == home[second] for first, second in one.links), one
             assert all(home[first] != home[second] for first, second in one.apart), one
+        if one.value and (word := model.word_on(one.first, groups)):
+            assert clients.name_of(one.first) == word
     _, told = clients.ask("ada", "GET", "/api/decisions?limit=100")
     assert [
         (one["number"], one["same"], one["first"], one["second"], one["by"], one["undone"] is None)
@@ -255,7 +288,7 @@ def test_what_clients_write_is_what_the_model_says(
 ) -> None:
     rng, model = random.Random(seed), Model()
     for _ in range(_STEPS):
-        write = rng.choices([decide, act, undo, add], [5, 2, 1, 1])[0]
+        write = rng.choices([decide, act, settle, undo, add], [5, 2, 1, 1, 1])[0]
         write(rng, clients, model, rng.choice(NAMES))
         require_equal(clients, model)
     if seed % 20 == 0:
