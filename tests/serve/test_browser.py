@@ -317,6 +317,23 @@ def test_the_keyboard_alone_leads_from_a_name_to_the_reason(address, opened) -> 
     page.wait_for_url("**/quality")
 
 
+def test_an_entity_is_a_report_on_paper(address, opened) -> None:
+    page = opened("dark", 718)  # the width of a sheet
+    page.goto(address + places(page, address)["entity"])
+    sections = page.locator("main h2").all_inner_texts()
+    page.emulate_media(media="print")
+    assert {"Values", "Fragments", "Alternatives", "History"} <= {*sections}
+    assert page.locator("h2:visible").all_inner_texts() == sections
+    for screen in (".top", "footer", "main button", "main .actions"):
+        assert page.locator(f"{screen}:visible").count() == 0, screen
+    assert page.evaluate("document.documentElement.scrollWidth") <= 718
+    colours = "x => [getComputedStyle(x).color, getComputedStyle(x).backgroundColor]"
+    for text in page.locator(".agrees, .differs").all()[:4]:
+        assert text.evaluate(colours) == ["rgb(0, 0, 0)", "rgba(0, 0, 0, 0)"]
+    assert page.locator("body").evaluate(colours) == ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
+    assert page.pdf(format="A4").startswith(b"%PDF")
+
+
 def test_results_come_as_one_types(address, opened) -> None:
     page = opened()
     page.goto(f"{address}/search")
