@@ -328,7 +328,7 @@ def test_an_entity_is_a_report_on_paper(address, opened) -> None:
         assert page.locator(f"{screen}:visible").count() == 0, screen
     assert page.evaluate("document.documentElement.scrollWidth") <= 718
     colours = "x => [getComputedStyle(x).color, getComputedStyle(x).backgroundColor]"
-    for text in page.locator(".agrees, .differs").all()[:4]:
+    for text in page.locator("td :is(.agrees, .differs)").all()[:4]:
         assert text.evaluate(colours) == ["rgb(0, 0, 0)", "rgba(0, 0, 0, 0)"]
     assert page.locator("body").evaluate(colours) == ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
     assert page.pdf(format="A4").startswith(b"%PDF")
