@@ -192,7 +192,10 @@ class Readers:
         self.names[key] = name
 
     def close(self) -> None:
-        """End helpers and close connections; a lent one is closed when it is returned."""
+        """End helpers and close connections; a lent one is closed when it is returned.
+
+        Models and names are dropped, since routes of the server stay in caches of FastAPI.
+        """
         if self.helpers is not None:
             self.helpers.close()
         with self._lock:
@@ -200,6 +203,8 @@ class Readers:
             for store in self._idle:
                 store.database.close()
             self._idle.clear()
+            self._fit = None
+            self._begin_anew()
 
 
 def _forget(fit: PreparedRun) -> None:

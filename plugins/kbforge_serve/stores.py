@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -124,7 +125,11 @@ class Stores:
             return one
 
     async def _close(self, name: str) -> None:
-        await asyncio.to_thread(self._open.pop(name).service.close)
+        service = self._open.pop(name).service
+        await asyncio.to_thread(service.close)
+        gc.unfreeze()  # its models, too, which `Readers.warm` froze
+        gc.collect()
+        gc.freeze()
 
     async def _close_idle(self) -> None:
         while True:

@@ -590,9 +590,11 @@ class _KeptStore:
         self._held, self._steps, self._running = None, 0, False
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store, and drop its models."""
         if self._database is not None:
             self._database.close()
+        self._fit = None
+        self.forget()
 
     def _models(self, store: Store) -> tuple[PreparedRun, RunOptions]:
         key = orjson.dumps([store.fact("choices"), store.fact("frozen")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -166,6 +167,20 @@ def test_an_idle_store_is_closed_and_opened_again(folder: Path) -> None:
         assert client.get("/s/kb/api/status").status_code == 200
         wait_until(lambda: not app._open)
         assert client.get("/s/kb/api/status").status_code == 200
+
+
+def test_a_closed_store_has_no_models_in_memory(folder: Path) -> None:
+    app = Stores(str(folder), Access(), idle=3.0)
+    with TestClient(app, "http://localhost") as client:
+        record = {"properties": {"name": [PEOPLE[0].names[0]]}}
+        assert client.post("/s/kb/api/match", json=record).json()["candidates"]
+        fit = app._open["kb"].service.readers._fit
+        assert fit is not None
+        likelihood = weakref.ref(fit[1].models.likelihood)
+        del fit
+        assert likelihood() is not None
+        wait_until(lambda: likelihood() is None)
+        assert not app._open
 
 
 def wait_until(true: Callable[[], bool]) -> None:
