@@ -19,7 +19,7 @@ from kbforge.contracts.entity import Natural, Probability, Span
 from kbforge.errors import NotFoundError, UsageError, how_sure, quoted
 from kbforge.jobs.acts import key_of
 from kbforge.jobs.report import Status, status_in
-from kbforge.kb.entities import Corpus, all_described
+from kbforge.kb.entities import Corpus, all_described, name_of
 from kbforge.kb.show import grouping
 from kbforge.kb.similarity import leaf_names
 from kbforge.kb.similarity import similar as similar_fragments
@@ -123,17 +123,21 @@ class Member(Answer, frozen=True):
 
 
 class CompetingGrouping(Answer, frozen=True):
-    """A grouping that competes with an entity, in words and as the fragments of each group."""
+    """A grouping that competes with an entity, in words and as the fragments of each group.
+
+    `homes` has the entities of the fragments that are in `others`.
+    """
 
     probability: Probability
     said: str
     groups: list[Sequence[str]]
     sizes: list[Natural]
     others: list[EntityReference]
+    homes: dict[str, str]
 
 
 class EntityEvent(Answer, frozen=True):
-    """What a run did to an entity, and the entities that it exchanged fragments with."""
+    """What a run did to an entity, and the entities that it exchanged fragments with, by id."""
 
     run: Natural
     began: float
@@ -141,7 +145,7 @@ class EntityEvent(Answer, frozen=True):
     kind: Kind
     gained: Natural
     lost: Natural
-    others: list[str]
+    others: dict[str, str]
 
 
 class EntityDetails(EntityReference, frozen=True):
@@ -332,8 +336,8 @@ def entity(readers: Readers, id: str, first: int = 0, at: str = "") -> EntityDet
             stated_as=_stated_as(readers, store, own, 0, _MOST_NAMED),
             fragments=told,
             next=end,
-            alternatives=_alternatives(own, block),
-            history=_history(store, own),
+            alternatives=_alternatives(own, block, fragments),
+            history=_history(readers, store, own),
         )
 
 
@@ -467,10 +471,13 @@ def _agreement(
     return agrees, differs
 
 
-def _alternatives(own: Entity, block: Iterable[Entity]) -> list[CompetingGrouping]:
+def _alternatives(
+    own: Entity, block: Iterable[Entity], fragments: Sequence[Fragment]
+) -> list[CompetingGrouping]:
     """The competing groupings of an entity, the most probable first, with the others they touch."""
     homes = {fragment: one for one in block if one.id != own.id for fragment in one.fragments}
     names = {fragment: one.name for fragment, one in homes.items()}
+    names |= {fragment.id: name for fragment in fragments if (name := name_of(fragment))}
     out = []
     for one in own.alternatives[:_MOST_ALTERNATIVES]:
         touched = {homes[f].id: homes[f] for group in one.groups for f in group if f in homes}
@@ -481,12 +488,13 @@ def _alternatives(own: Entity, block: Iterable[Entity]) -> list[CompetingGroupin
                 [group[:MOST_FRAGMENTS] for group in one.groups],
                 [len(group) for group in one.groups],
                 [reference(other) for other in touched.values()][:MOST_FRAGMENTS],
+                {f: homes[f].id for group in one.groups for f in group if f in homes},
             )
         )
     return out
 
 
-def _history(store: Store, own: Entity) -> list[EntityEvent]:
+def _history(readers: Readers, store: Store, own: Entity) -> list[EntityEvent]:
     """What runs did to an entity, the last one first: as `Kind`, with the entities concerned."""
     rows = store.database.connection
     where = "WHERE run IN (SELECT number FROM run) AND entity = ? ORDER BY run DESC LIMIT ?"
@@ -503,40 +511,50 @@ def _history(store: Store, own: Entity) -> list[EntityEvent]:
             kind = Kind.CREATED
         elif not after:
             kind = Kind.REMOVED
-        others = _givers(store, number, own.id, gained) + _takers(store, own.id, lost)
-        out.append(_event(runs[number], kind, len(gained), len(lost), others))
+        others = _givers(store, number, own.id, gained) | _takers(store, own.id, lost)
+        named = _named(readers, store, others)
+        out.append(_event(runs[number], kind, len(gained), len(lost), named))
         after = before
     if after and len(images) < _MOST_RUNS:  # no image says that it was created: the first run did
-        out.append(_event(runs[1], Kind.CREATED, len(after), 0, []))
+        out.append(_event(runs[1], Kind.CREATED, len(after), 0, {}))
     return out
 
 
 def _event(
-    run: Sequence[Any], kind: Kind, gained: int, lost: int, others: list[str]
+    run: Sequence[Any], kind: Kind, gained: int, lost: int, others: dict[str, str]
 ) -> EntityEvent:
     number, verb, *_, began = run
-    return EntityEvent(number, began, verb, kind, gained, lost, list(dict.fromkeys(others)))
+    return EntityEvent(number, began, verb, kind, gained, lost, others)
 
 
-def _givers(store: Store, run: int, entity: str, gained: set[str]) -> list[str]:
-    """The entities that had some fragments before a run, if it touched few."""
+def _named(readers: Readers, store: Store, others: Mapping[str, str]) -> dict[str, str]:
+    """Names of entities by id; of a former one, the name of the fragment that is given for it."""
+    numbers = store.pages.numbers([*others.values()])
+    content = store.pages.fragments([*numbers.values()])
+    names = {fragment.id: name_of(fragment) for fragment in content.values()}
+    now = {one.id: one.name for one in references(readers, store, [*others])}
+    return {id: now.get(id) or names.get(fragment) or id for id, fragment in others.items()}
+
+
+def _givers(store: Store, run: int, entity: str, gained: set[str]) -> dict[str, str]:
+    """The entities that had some fragments before a run, if it touched few, each with one."""
     if not gained:
-        return []
+        return {}
     where = "WHERE run = ? LIMIT ?"
     rows = list(read_rows(store.database.connection, "image", where, (run, _MOST_IMAGES + 1)))
     if len(rows) > _MOST_IMAGES:
-        return []
-    return [
-        other
+        return {}
+    return {
+        other: min(gained.intersection(orjson.loads(content)))
         for _, other, content in rows
         if other != entity and not gained.isdisjoint(orjson.loads(content))
-    ]
+    }
 
 
-def _takers(store: Store, entity: str, lost: set[str]) -> list[str]:
+def _takers(store: Store, entity: str, lost: set[str]) -> dict[str, str]:
     """The current entities of some fragments."""
     numbers = store.pages.numbers(sorted(lost)[:MOST_FRAGMENTS])
-    return [other for other in store.holders(set(numbers.values())) if other != entity]
+    return {other: "" for other in store.holders(set(numbers.values())) if other != entity}
 
 
 def _home(

@@ -25,6 +25,7 @@ from kbforge_serve.listing import ORDERS, After, Columns, Order, Wanted, listing
 from kbforge_serve.neighbourhood import neighbourhood
 from kbforge_serve.paths import end_of, paths
 from kbforge_serve.runs import runs_of
+from kbforge_serve.search import parts_of
 from kbforge_serve.service import Service
 from kbforge_serve.timeline import timeline
 
@@ -38,9 +39,9 @@ _MOST_RUNS = 5  # at home
 _MOST_PROPERTIES = 60  # attributes whose values are listed
 _MOST_VALUES = 12  # of an attribute
 _MOST_RESULTS = 20
-_WIDTH, _HEIGHT = 720, 480  # of the drawing of a neighbourhood
+_DRAWINGS = (("broad", 720, 480, 24), ("narrow", 360, 480, 14))
+"""Of a neighbourhood, for a screen and a phone: width, height, characters of a name."""
 _BESIDE = 60  # left and right of the circles, for their names
-_MOST_SHOWN = 24  # characters of a name there
 _CHARACTER, _LINE = 8, 16  # room for text there
 _LONGEST_ID = 4_096  # characters
 _SAME = {"same": True, "different": False, "skip": None}
@@ -73,7 +74,7 @@ class Pages:
         self._store = Path(service.readers.path).name
         self.router = APIRouter(include_in_schema=False)
         self.add("/", "home.html", self._home, _home_view)
-        self.add("/search", "search.html", self._search)
+        self.add("/search", "search.html", self._search, lambda _: {"parts_of": parts_of})
         formats = {"formats": export.TABLES}
         self.add("/entities", "entities.html", self._entities, lambda _: formats)
         self.add("/entity/{id}", "entity.html", self._entity, _entity_view)
@@ -276,14 +277,20 @@ def _entity_view(found: Facts) -> Facts:
         "sizes": [found["size"]],
     }
     shown = dict(list(found["properties"].items())[:_MOST_PROPERTIES])
+    names = {one["id"]: (one["properties"].get("name") or [None])[0] for one in own}
+    competing = []
+    for one in found["alternatives"]:  # fragments of another entity are shown as that entity
+        names |= {other["id"]: other["name"] for other in one["others"]}
+        groups = [[*dict.fromkeys(one["homes"].get(f, f) for f in part)] for part in one["groups"]]
+        competing.append(one | {"groups": groups, "sizes": [*map(len, groups)]})
     return {
         "timeline": timeline({a: of[:_MOST_VALUES] for a, of in shown.items()}, found["at"]),
         "attributes": list(found["properties"])[:_MOST_ATTRIBUTES],
         "most_properties": _MOST_PROPERTIES,
         "most_values": _MOST_VALUES,
-        "names": {one["id"]: (one["properties"].get("name") or [None])[0] for one in own},
+        "names": names,
         "own": {one["id"] for one in own},
-        "groupings_kept": [present, *found["alternatives"]],
+        "groupings_kept": [present, *competing],
     }
 
 
@@ -315,17 +322,18 @@ def _quality_view(found: Facts) -> Facts:
 
 
 def _neighbours_view(found: Facts) -> Facts:
-    """Circles and lines in a drawing of `_WIDTH` by `_HEIGHT`."""
-    nodes = [
-        node
-        | {
-            "at": round(_BESIDE + (_WIDTH - 2 * _BESIDE) * node["x"]),
-            "down": round(_HEIGHT * node["y"]),
-            "radius": round(min(5 + 3 * math.log2(node["size"]), 20)),
+    """Drawings, each with the places of its circles."""
+    drawings = [
+        {
+            "kind": kind,
+            "width": width,
+            "height": height,
+            "most": most,
+            "nodes": _placed(found["nodes"], width, height, most),
         }
-        for node in found["nodes"]
+        for kind, width, height, most in _DRAWINGS
     ]
-    by_id = {node["id"]: node for node in _labelled(nodes)}
+    by_id = {node["id"]: node for node in found["nodes"]}
     edges = [
         edge
         | {
@@ -340,16 +348,24 @@ def _neighbours_view(found: Facts) -> Facts:
         }
         for edge in found["edges"]
     ]
-    more = {"width": _WIDTH, "height": _HEIGHT, "most": _MOST_SHOWN}
-    return {"nodes": nodes, "edges": edges} | more
+    return {"edges": edges, "drawings": drawings}
 
 
-def _labelled(nodes: Sequence[Facts]) -> Sequence[Facts]:
-    """Circles with the height of their names, which overlap no others: under the circle, or over
-    it, or not at all."""
+def _placed(found: Sequence[Facts], width: int, height: int, most: int) -> dict[str, Facts]:
+    """Circles by id, with the height of their names, which overlap no others: under the circle, or
+    over it, or not at all."""
+    nodes = {
+        node["id"]: node
+        | {
+            "at": round(_BESIDE + (width - 2 * _BESIDE) * node["x"]),
+            "down": round(height * node["y"]),
+            "radius": round(min(5 + 3 * math.log2(node["size"]), 20)),
+        }
+        for node in found
+    }
     taken = list[tuple[int, int, int]]()  # the middle, half the width, and the height
-    for node in nodes:
-        at, half = node["at"], _CHARACTER * min(len(node["name"]), _MOST_SHOWN) // 2
+    for node in nodes.values():
+        at, half = node["at"], _CHARACTER * min(len(node["name"]), most) // 2
         places = node["down"] + node["radius"] + 13, node["down"] - node["radius"] - 5
         free = (
             place

@@ -6,16 +6,20 @@ and no probabilities. The answers are those of `kbforge.jobs`, with references i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
 from kbforge.contracts import Fragment
+from kbforge.contracts.entity import Natural, Probability
 from kbforge.jobs import explain
 from kbforge.jobs.explain import Comparison, Place
 from kbforge.jobs.match import Match
 from kbforge.jobs.match import match as matched
+from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
+from kbforge.store.tables import rows_of
 from kbforge_serve.answers import Answer, EntityReference, Record, record_of
 from kbforge_serve.facts import references
 from kbforge_serve.helpers import aside
@@ -23,11 +27,17 @@ from kbforge_serve.readers import Readers
 
 
 class Why(Answer, frozen=True):
-    """Why a fragment is in its entity and not in others."""
+    """Why a fragment is in its entity and not in others.
+
+    `shares` are the probabilities, by the groupings that the store keeps, that it is with others of
+    its entity (or alone, if it is), and of each rival. `decisions` in force name it.
+    """
 
     fragment: Record
     own: Place[EntityReference]
     rivals: list[Place[EntityReference]]
+    shares: list[Probability]
+    decisions: list[Natural]
     likelihood: str
     unit: Literal["nats", "points"]
 
@@ -55,8 +65,15 @@ def why(readers: Readers, fragment: str, rivals: int = 5) -> Why:
         fit = readers.models(store)[0]
         with readers.scoring():
             places = explain.why(store, fit, fragment, rivals)
+        number, found = store.fragment(fragment)
+        shares = _shares(store, number, [place.entity for place in places])
+        ties = [
+            one.number
+            for one in store.decisions()
+            if one.undone is None and fragment in (one.decision.first, one.decision.second)
+        ]
         own, *others = _referring(readers, store, places)
-        return Why(record_of(store.fragment(fragment)[1]), own, others, fit.likelihood, fit.unit)
+        return Why(record_of(found), own, others, shares, ties, fit.likelihood, fit.unit)
 
 
 @aside
@@ -68,6 +85,20 @@ def compare(readers: Readers, first: str, second: str) -> Comparison[EntityRefer
             found: Any = explain.compare(store, fit, first, second)
         one, two = references(readers, store, [found.first, found.second])
         return replace(found, first=one, second=two)
+
+
+def _shares(store: Store, number: int, entities: Sequence[str]) -> list[float]:
+    """The weight of the kept groupings in which a fragment is with others of each entity, or alone
+    like it in its entity."""
+    rows = rows_of(store.database.connection, "entity", "id", entities)
+    held = {id: {*numbers_from_bytes(members).tolist()} - {number} for id, _, members in rows}
+    shares = dict.fromkeys(entities, 0.0)
+    for particle in store.pages.page(store.pages.homes([number])[number]).subproblem().particles:
+        beside = next({*c} - {number} for c in particle.clusters if number in c)
+        for id in entities:
+            if beside & held[id] or not (beside or held[id]):
+                shares[id] += math.exp(particle.log_weight)
+    return [min(share, 1.0) for share in shares.values()]
 
 
 def _referring(readers: Readers, store: Store, found: Sequence[Any]) -> list[Any]:

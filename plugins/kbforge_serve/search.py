@@ -15,6 +15,7 @@ The entities of these fragments are ordered by the similarity of a value to the 
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from rapidfuzz import fuzz
 
 from kbforge.contracts import Fragment
 from kbforge.errors import UsageError, quoted
+from kbforge.kb.entities import all_described
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, rows_of
@@ -45,8 +47,10 @@ _MOST_WORDS = 12  # of a text that are looked up
 _LONGEST_TEXT = 1_000
 _SHOWN = 6  # attributes of a result
 _LONGEST_SHOWN = 200  # characters of a value
+_ALIKE = 80.0  # percent that a word must resemble one of the text to be marked
 _STEP = 5.0  # percent of similarity that count less than the size of an entity
 _MOST_COMPARED = 16  # values of an attribute
+_MOST_READ = 100  # fragments of an entity that is shown
 _LONGEST_CURSOR = 8
 _HIGHEST = "\U0010ffff"
 
@@ -72,7 +76,7 @@ class MatchedValue(Answer, frozen=True):
 
 
 class SearchResult(EntityReference, frozen=True):
-    """An entity that a search found, with some values of the fragment that was found."""
+    """An entity that a search found, with its best values of some attributes."""
 
     values: dict[str, str]
     matched: MatchedValue | None
@@ -110,7 +114,8 @@ class Search:
             ranked = self._ranked(store, text.strip(), end + 1)
             shown = {match.entity: match for match in ranked[begin:end]}
             entities = references(self._readers, store, list(shown))
-            results = [_result(shown[one.id], one) for one in entities]
+            values = _best_values(store, [one.id for one in entities])
+            results = [_result(shown[one.id], one, values[one.id]) for one in entities]
             return SearchResults(results, str(end) if end < len(ranked) else None)
 
     def close(self) -> None:
@@ -163,6 +168,20 @@ def candidates(readers: Readers, text: str) -> list[int]:
             if not led.closed:
                 counts.update(led.families)
         return [number for number, _ in counts.most_common(_BLOCK // 2)]
+
+
+def parts_of(value: str, text: str) -> list[tuple[str, bool]]:
+    """A value in parts, and whether each is a word that a search for a text finds."""
+    wanted = words_of(text)
+
+    def is_found(part: str) -> bool:
+        return any(
+            said.startswith(word) or fuzz.ratio(said, word) >= _ALIKE
+            for said in words_of(part)
+            for word in wanted
+        )
+
+    return [(part, is_found(part)) for part in re.split(r"(\W+)", value) if part]
 
 
 def _begin(text: str, limit: int, cursor: str | None) -> int:
@@ -257,11 +276,24 @@ def _matched(hit: _Match, plain: str, names: Collection[str]) -> _Match:
     return best
 
 
-def _result(match: _Match, entity: EntityReference) -> SearchResult:
-    """A result: the entity, and the values of the fragment that was found."""
+def _best_values(store: Store, ids: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The best values of the first attributes of entities, by id."""
+    rows = rows_of(store.database.connection, "entity", "id", ids)
+    members = {id: numbers_from_bytes(held).tolist()[:_MOST_READ] for id, _, held in rows}
+    found = store.pages.fragments([n for held in members.values() for n in held])
+    made = all_described([[found[n] for n in held] for held in members.values()], store.corpus)
+    return {
+        id: {
+            attribute: values[0].value[:_LONGEST_SHOWN]
+            for attribute, values in [*one.properties.items()][:_SHOWN]
+        }
+        for id, one in zip(members, made, strict=True)
+    }
+
+
+def _result(match: _Match, entity: EntityReference, values: dict[str, str]) -> SearchResult:
+    """A result: the entity, its best values, and the value that was found."""
     matched = None
     if match.attribute is not None and match.value is not None:
         matched = MatchedValue(match.attribute, match.value[:_LONGEST_SHOWN])
-    said = list(match.properties.items())[:_SHOWN]
-    values = {attribute: values[0][:_LONGEST_SHOWN] for attribute, values in said}
     return SearchResult(**structs.asdict(entity), values=values, matched=matched)

@@ -348,14 +348,14 @@ def test_results_come_as_one_types(address, opened) -> None:
 def test_tables_sort_by_their_heads(address, opened) -> None:
     page = opened()
     page.goto(address + places(page, address)["neighbourhood"])
-    head = page.locator("th", has_text="shared keys")
-    numbers = page.locator("table.sorts tbody td:nth-child(5)")
+    head = page.locator("th", has_text="one entity")
+    numbers = page.locator("table.sorts tbody td:nth-child(3)")
     head.get_by_role("button").press("Enter")
     assert head.get_attribute("aria-sort") == "descending"
-    told = [int(text) for text in numbers.all_inner_texts()]
+    told = [float(it.get_attribute("data-n")) for it in numbers.all()]
     assert told == sorted(told, reverse=True)
     head.get_by_role("button").press("Enter")
-    assert [int(text) for text in numbers.all_inner_texts()] == sorted(told)
+    assert [float(it.get_attribute("data-n")) for it in numbers.all()] == sorted(told)
 
 
 def decisions(path: Path) -> list[tuple[str, str, bool]]:

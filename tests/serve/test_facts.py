@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
+from kbforge.contracts.clusterer import Decision
 from kbforge.errors import NotFoundError, UsageError, how_sure
 from kbforge.fit.choices import RunOptions
+from kbforge.jobs.decide import decide
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import status_of
 from kbforge.jobs.update import add_fragments
@@ -60,6 +63,11 @@ def test_an_entity_is_what_the_store_exports(readers: Readers) -> None:
         assert [(a["probability"], a["groups"]) for a in told["alternatives"]] == [
             (a.probability, [list(g) for g in a.groups]) for a in expected.alternatives
         ]
+        for one in told["alternatives"]:
+            outside = {*chain.from_iterable(one["groups"])}.difference(expected.fragments)
+            assert one["homes"].keys() == outside
+            assert {*one["homes"].values()} <= {other["id"] for other in one["others"]}
+            assert not outside or any(other["name"] in one["said"] for other in one["others"])
         for one in told["fragments"]:
             held = by_id[one["fragment"]["id"]]
             assert "label" not in one["fragment"]
@@ -149,6 +157,20 @@ def test_history_says_what_runs_did(tmp_path: Path) -> None:
     history = facts.entity(readers, largest["id"])["history"]
     (removed,) = [one for one in history if one["verb"] == "remove"]
     assert (removed["gained"], removed["lost"]) == (0, 0)
+
+
+def test_history_names_the_entities_of_then(tmp_path: Path) -> None:
+    given = [Fragment(id, {"name": (name,)}) for id, name in [("a", "Ada King"), ("b", "Bo Dahl")]]
+    path = str(tmp_path / "kb.sqlite")
+    add_fragments(path, given, RunOptions(likelihood="names"))
+    before = {one.fragments[0]: one.id for one in entities_of(path)}
+    decide(path, [Decision(True, "a", "b")])
+    readers = Readers(path)
+    (now,) = listings.listing(readers)["entities"]
+    (former,) = {*before.values()} - {now["id"]}
+    gone = next(id for id, entity in before.items() if entity == former)
+    name = {"a": "Ada King", "b": "Bo Dahl"}[gone]
+    assert facts.entity(readers, now["id"])["history"][0]["others"] == {former: name}
 
 
 def test_a_former_entity_leads_to_those_that_have_its_fragments(readers: Readers) -> None:

@@ -81,6 +81,26 @@ def test_what_pages_load_is_kept_by_browsers(client) -> None:
         assert "immutable" in loaded.headers["cache-control"]
 
 
+def test_a_fragment_that_only_a_decision_holds_says_so(client, ids) -> None:
+    held = client.get(f"/entity/{ids['entity']}.json").json()["fragments"]
+    first, other = (one["fragment"]["id"] for one in held[:2])
+    before = client.get("/why", params={"fragment": first}, headers=PAGE).text
+    assert "Compared alone" not in before
+    parted = {"first": first, "second": other, "same": False}
+    made = client.post("/api/decisions", json=parted).json()
+    page = client.get("/why", params={"fragment": first}, headers=PAGE).text
+    assert "Compared alone, it would be with" in page
+    assert f"decision {made['decision']}</a> requires" in page
+
+
+def test_the_words_of_a_search_are_marked(client, people_of_store) -> None:
+    first, last = people_of_store[0].names[0].split()
+    asked = {"q": f"{first.upper()} {last[:-1]}"}
+    page = client.get("/search", params=asked, headers=PAGE).text
+    assert f"<mark>{first}</mark> <mark>{last}</mark>" in page
+    assert "<mark>" not in client.get("/search", params={"q": "zzqqxxyy"}, headers=PAGE).text
+
+
 def test_a_former_entity_leads_to_the_one_that_has_its_fragments(client, people_of_store) -> None:
     alone = {}  # entities of one fragment
     for one in people_of_store:

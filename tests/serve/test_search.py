@@ -17,6 +17,7 @@ from kbforge.fit.choices import RunOptions
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.update import add_fragments
 from kbforge.store.database import remove_index
+from kbforge_serve import facts
 from kbforge_serve.readers import Readers
 from kbforge_serve.search import MOST_RESULTS, Search
 from kbforge_serve.words import words_of
@@ -70,6 +71,10 @@ def test_a_result_says_what_was_found_and_what_the_entity_says(search, people_of
     (first, *_) = search.find(fragment.names[0])["results"]
     assert first["matched"] == {"attribute": "name", "value": fragment.names[0]}
     assert set(first["values"]) <= {"name", "born", "town"}
+    entity = facts.entity(search._of._readers, first["id"])
+    assert first["values"] == {
+        name: values[0].value for name, values in entity.properties.items()
+    }, "the entity's best values, not those of the fragment"
     assert first["size"] >= 1
     assert 0 <= first["confidence"] <= 1
 
