@@ -323,16 +323,7 @@ def _quality_view(found: Facts) -> Facts:
 
 def _neighbours_view(found: Facts) -> Facts:
     """Drawings, each with the places of its circles."""
-    drawings = [
-        {
-            "kind": kind,
-            "width": width,
-            "height": height,
-            "most": most,
-            "nodes": _placed(found["nodes"], width, height, most),
-        }
-        for kind, width, height, most in _DRAWINGS
-    ]
+    drawings = [(kind, *size, _placed(found["nodes"], *size)) for kind, *size in _DRAWINGS]
     by_id = {node["id"]: node for node in found["nodes"]}
     edges = [
         edge

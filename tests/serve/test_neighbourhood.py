@@ -131,10 +131,10 @@ def test_names_do_not_overlap(n: int) -> None:
         {"id": str(k), "name": "a name that is long " * 2, "size": 1 + k, "x": x, "y": y}
         for k, (x, y) in enumerate(_drawn(strength).tolist())
     ]
-    for drawn in _neighbours_view({"nodes": nodes, "edges": []})["drawings"]:
-        shown = [node for node in drawn["nodes"].values() if node["label"] is not None]
+    for *_, most, drawn in _neighbours_view({"nodes": nodes, "edges": []})["drawings"]:
+        shown = [node for node in drawn.values() if node["label"] is not None]
         assert shown[0]["id"] == "0"
         assert len(shown) > n // 3
         for one, other in combinations(shown, 2):
-            beside = abs(one["at"] - other["at"]) >= drawn["most"] * 8
+            beside = abs(one["at"] - other["at"]) >= most * 8
             assert beside or abs(one["label"] - other["label"]) >= 16
