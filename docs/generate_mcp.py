@@ -27,7 +27,7 @@ PAGE = HERE / "serving.md"
 TABLE = HERE.parent / "examples" / "people" / "people.csv"
 BEGIN, END = "<!-- transcript, written by make docs -->\n", "<!-- end of transcript -->\n"
 WIDTH = 100
-MOST_LINES = 4
+MOST_LINES = 3
 
 
 def main(check: bool) -> None:

@@ -14,6 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from fastapi import APIRouter
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, Response
 
@@ -23,7 +24,6 @@ from kbforge.version import __version__
 from kbforge_serve.answers import as_json
 
 if TYPE_CHECKING:
-    from fastapi import APIRouter
     from jinja2 import Environment
 
 STORES = "/s/"
@@ -73,8 +73,6 @@ def page(
 
 def router() -> APIRouter:
     """The files that pages load."""
-    from fastapi import APIRouter  # kbforge mcp says its errors as pages, and has no FastAPI
-
     made = APIRouter(include_in_schema=False)
     for name in _FILES:
         made.add_api_route(f"/static/{name}", functools.partial(_file, name))

@@ -32,9 +32,9 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from fastapi import APIRouter
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection, Request
@@ -44,10 +44,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kbforge.errors import UsageError, quoted, spelled
 from kbforge.store.audit import MOST_NAME, signed
 from kbforge_serve.failures import as_parameter, failure, wants_page
+from kbforge_serve.frame import page
 from kbforge_serve.tokens import Token, needed
-
-if TYPE_CHECKING:
-    from fastapi import APIRouter
 
 SIGN_IN = "/sign-in"
 NAME = "/name"
@@ -412,10 +410,6 @@ class _Exchange:
 
 def router(access: Access) -> APIRouter:
     """The form where users sign in or, if there is no token, say their name."""
-    from fastapi import APIRouter  # kbforge mcp has the guard, and not FastAPI
-
-    from kbforge_serve.frame import page
-
     routes = APIRouter(include_in_schema=False)
     if not access.is_closed:
 

@@ -20,6 +20,7 @@ pytest.importorskip("mcp", reason="needs the extra mcp")
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 
+from kbforge.store.audit import signed
 from kbforge_serve.mcp import over_http, server
 from kbforge_serve.server import Server, address_of, listen
 from kbforge_serve.service import Service
@@ -217,6 +218,15 @@ def test_fragments_come_once_and_changes_name_them(service: Service) -> None:
     assert changed["next"] in (1, first["run"])  # the run ends a little later
 
 
+def test_what_is_added_has_the_name_that_the_command_was_given(service: Service) -> None:
+    """As `kbforge mcp --as eve` adds it."""
+    with signed("eve"):
+        new = [{"id": "new", "properties": {"name": ["Ann"]}}]
+        run = found(service, "add_fragments", fragments=new)["run"]
+    with service.readers.store() as store:
+        assert [(line.run, line.by) for line in store.last_lines(1)] == [(run, "eve")]
+
+
 def test_records_of_strange_columns_are_refused_until_map_names_them(service: Service) -> None:
     new = [{"id": f"s{n}", "properties": {"Nombre": [f"Juan {n}"]}} for n in range(3)]
     said = refusal(service, "add_fragments", fragments=new)
@@ -326,6 +336,7 @@ def test_no_page_of_another_site_reaches_the_tools(
 
 @pytest.mark.slow
 def test_the_tools_need_no_other_extra() -> None:
-    code = "import sys; sys.modules['fastapi'] = None; import kbforge_serve.mcp"
+    """Its own has FastAPI, for what pages and tools share, and no client of Prometheus."""
+    code = "import sys; sys.modules['prometheus_client'] = None; import kbforge_serve.mcp"
     done = python("-c", f"{code}; import kbforge_serve.server")
     assert done.code == 0, done.err
