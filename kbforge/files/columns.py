@@ -20,8 +20,8 @@ import orjson
 from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, IntArray
-from kbforge.contracts.fragment import AUTHORITY, ROW, TIMES
-from kbforge.errors import BadRecord, UsageError, option
+from kbforge.contracts.fragment import ASSERTED_OF, AUTHORITY, ROW, TIMES
+from kbforge.errors import BadRecord, UsageError, option, quoted
 from kbforge.files.fragments import held
 from kbforge.kernel.binding import as_address, structure
 from kbforge.numerics import spread, starts_of
@@ -376,13 +376,16 @@ def in_metadata(fragments: Sequence[Fragment], attribute: str | None) -> Sequenc
     """The fragments with the value of an attribute in their metadata, where no model reads it.
 
     Raises:
-        UsageError: the name has another meaning in metadata.
+        UsageError: the name has another meaning in metadata, or a person asserts a fragment.
         BadRecord: a fragment has several values of it, or nothing else.
 
     """
-    if attribute in (ROW, AUTHORITY, TIMES):
+    if attribute in (ROW, AUTHORITY, TIMES, ASSERTED_OF):
         named = option("time", attribute)
         raise UsageError(f"{named}: metadata have something else of this name; rename it")
+    for row in np.flatnonzero(asserted_in(fragments)).tolist():
+        said = f'"{quoted(fragments[row].id)}" is what a person asserts, by its {ASSERTED_OF}'
+        raise UsageError(f"{said}: leave it out; kbforge decide STORE value says it to a store")
     if attribute is None:
         return fragments
     if isinstance(fragments, FragmentColumns):
@@ -397,6 +400,12 @@ def _with_metadata(x: Fragment, attribute: str) -> Fragment:
         expected = "one value, and values of other attributes"
         raise BadRecord(x.place or x.id, expected, "several" if others else "no others", attribute)
     return replace(x, properties=left, metadata={**(x.metadata or {}), attribute: value})
+
+
+def asserted_in(fragments: Sequence[Fragment]) -> NDArray[np.uint8]:
+    """Which fragments are what persons assert (`kbforge.kb.assertions`)."""
+    told, number = metadata_of(fragments, ASSERTED_OF)
+    return np.array([*(isinstance(one, str) for one in told), False], np.uint8)[number]
 
 
 def metadata_of(fragments: Sequence[Fragment], name: str | None) -> tuple[Sequence[Any], IntArray]:

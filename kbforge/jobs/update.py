@@ -41,6 +41,7 @@ from kbforge.jobs.models import attributes_of, drift_of, freeze, require_same
 from kbforge.jobs.opening import OpenStore, locked, require_all, resume
 from kbforge.kb.relations import require_attributes
 from kbforge.kb.times import StatedTimes
+from kbforge.store.assertions import ASSERTED
 from kbforge.store.database import Database
 from kbforge.store.pages import fragment_from_bytes
 from kbforge.store.store import Store
@@ -272,10 +273,15 @@ def known_in(
 ) -> dict[str, bool]:
     """For each id already stored, whether the fragment is the same.
 
-    Raises a DuplicateError if one differs, and duplicates are an error.
+    Raises a DuplicateError if one differs, and duplicates are an error, and a UsageError if one has
+    the id of what a person asserts.
     """
     given = {fragment.id: fragment for fragment in fragments}
     known: dict[str, bool] = {}
+    if store.fact(ASSERTED) is not None:
+        for one in store.decisions():
+            if one.asserts and one.undone is None and one.second in given:
+                raise UsageError(f'"{quoted(one.second)}" is the id of what a person asserts')
     for id, line in store.lines(list(given)):
         known[id] = to_line(given[id]) == line or _says_the_same(given[id], line)
         if not known[id] and on_duplicate == "error":

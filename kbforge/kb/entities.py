@@ -50,13 +50,12 @@ from kbforge.contracts import (
     Subproblem,
     Subproblems,
 )
-from kbforge.contracts.fragment import ASSERTED_OF
 from kbforge.files.columns import (
     FragmentColumns,
     Statements,
+    asserted_in,
     encoded_texts,
     ids_of,
-    metadata_of,
     statements_of,
 )
 from kbforge.kb.read import entity_from_json
@@ -294,8 +293,7 @@ class Assembler:
         self.stated = stated = statements_of(fragments)
         corpus = Corpus.of(stated) if corpus is None else corpus
         self.words, self.refer = corpus.words, corpus.refer
-        told, number = metadata_of(fragments, ASSERTED_OF)
-        asserted = np.array([*(isinstance(one, str) for one in told), False], np.uint8)[number]
+        asserted = asserted_in(fragments)
         self.asserted = asserted if asserted.any() else None  # which fragments are assertions
         packed, estimates, estimate = _packed(subproblems)
         groupings = packed.arrays()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from kbforge.contracts import Entity, Fragment
 from kbforge.errors import BadRecord, ContradictionError, NotFoundError, UsageError
 from kbforge.fit.choices import RunOptions
+from kbforge.jobs.cluster import cluster
 from kbforge.jobs.decide import assert_value, decide, decisions_of, signed_decisions, undo
 from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import erase, remove
@@ -196,6 +197,20 @@ def test_an_assertion_goes_and_comes_with_its_fragment(store: str) -> None:
     assert of(store, x.id).properties["town"][0].by == "ada"
     erase(store, [x.id])
     assert b"Ulm" not in Path(store).read_bytes()
+
+
+def test_what_persons_assert_is_no_fragment_to_add(store: str) -> None:
+    number = state("ada", IDS[0], "town", "Ulm", store)
+    said = of(store, IDS[0]).fragments[-1]
+    with pytest.raises(UsageError, match="is the id of what a person asserts"):
+        add_fragments(store, [Fragment(said, {"town": ("Ulm",)})], RunOptions())
+    marked = Fragment("x", {"town": ("Ulm",)}, source="bob", metadata={"asserted_of": IDS[0]})
+    with pytest.raises(UsageError, match="kbforge decide STORE value"):
+        add_fragments(store, [marked], RunOptions())
+    with pytest.raises(UsageError, match="kbforge decide STORE value"):
+        cluster([*PEOPLE, marked], RunOptions(likelihood="attributes", alpha=10.0))
+    undo(store, number)
+    add_fragments(store, [Fragment(said, {"town": ("Ulm",)})], RunOptions())
 
 
 class Asserted(NamedTuple):
