@@ -13,7 +13,7 @@ from functools import partial
 
 from kbforge import registry
 from kbforge.contracts import Entity, Exporter, Fragment, View
-from kbforge.errors import BusyError, PluginError, UsageError, quoted
+from kbforge.errors import BusyError, UsageError, quoted
 from kbforge.kb.view import RULES, GoldenView, Policy
 from kbforge.store.store import Store, StoreView
 from kbforge_serve.listing import Filter, Order, selected_firsts
@@ -76,7 +76,8 @@ def export(
     list does, and `words` is as there; without a filter the order is that of the store.
 
     Raises:
-        UsageError: there is no such format or rule, or its extra is not installed.
+        UsageError: there is no such format or rule.
+        PluginError: its extra is not installed.
         BusyError: too many exports are running.
         KBForgeError: the exporter or the store failed.
 
@@ -85,10 +86,7 @@ def export(
         raise UsageError(f"format: expected one of {', '.join(MEDIA)}, got {quoted(format_name)}")
     if policy is not None and policy not in RULES:
         raise UsageError(f"policy: expected one of {', '.join(RULES)}, got {quoted(policy)}")
-    try:
-        exporter = registry.create("exporters", format_name, {})
-    except PluginError as error:
-        raise UsageError(str(error)) from None
+    exporter = registry.create("exporters", format_name, {})
     if not _running.acquire(blocking=False):
         raise BusyError("too many exports at once; try again", _BUSY)
     written = _written(readers, exporter, policy, wanted, order, words)

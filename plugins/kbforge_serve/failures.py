@@ -23,6 +23,7 @@ from kbforge.errors import (
     LikelihoodError,
     NotFoundError,
     OutputError,
+    PluginError,
     StoreError,
     StrangeAttributesError,
     UsageError,
@@ -40,6 +41,7 @@ _STATUS: tuple[tuple[type[KBForgeError], int], ...] = (
     (BadRecord, 400),
     (StrangeAttributesError, 422),
     (UsageError, 400),
+    (PluginError, 400),  # there is none of this name, or its extra is not installed
     (LikelihoodError, 422),
     (GrammarError, 422),
 )

@@ -15,10 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from random import Random
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import orjson
 from fastapi import APIRouter, Form, Query, Request
@@ -63,6 +63,8 @@ _DOUBTFUL = 0.7  # confidence below which an entity is doubtful
 _PATIENCE = 5.0  # seconds in which most files are read
 UNSAID = " "
 """The attribute of a column whose meaning nobody has said."""
+Act: TypeAlias = Literal["rehearse", "take", "remove"]
+_TOLD = ("key", "name", "columns", "has_fragments", "doing")
 
 
 class Doubt(Answer, frozen=True):
@@ -94,130 +96,101 @@ class Imports:
     def __init__(self, readers: Readers, writer: Writer) -> None:
         self._readers, self._writer = readers, writer
 
-    def rehearse(self, file: SentFile, meaning: Meaning) -> Imported:
+    def rehearse(self, file: SentFile) -> Imported:
         """What an import would do.
 
         Raises a KBForgeError if the file cannot be read, or has columns without a meaning.
         """
-        counts, reasons, new = self._surveyed(file, meaning)
-        trying = partial(self._tried, new, counts)
+        trying = partial(self._tried, self._surveyed(file), file.counts)
         doubts = self._writer.perform(trying, rehearse=True).result()
-        return Imported(+counts, reasons, doubts, None)
+        return Imported(+file.counts, list(file.reasons), doubts, None)
 
-    def take(self, file: SentFile, meaning: Meaning) -> Imported:
+    def take(self, file: SentFile) -> Imported:
         """Add the records; errors as of `rehearse`, and `Writer.perform`. It can be repeated."""
-        self._surveyed(file, meaning)
-        counts, reasons = Counter[str](), list[str]()
+        self._surveyed(file)
         about, before = f"import of {file.name}", self._end_run()
-        with signed(None, about), open(f"{file.path}.added", "ab") as ids:
-            for n, (new, differing) in enumerate(self._sorted(file, meaning, counts, reasons), 1):
-                if given := [*new, *differing] if meaning.replaces else new:
-                    adding = partial(_added, given, meaning.replaces, about)
-                    added, replaced = self._writer.perform(adding).result()
-                    counts.update(added=added, replaced=replaced)
-                    ids.writelines(orjson.dumps(x.id) + b"\n" for x in new)
+        with signed(None, about), open(f"{file.path}.added", "ab") as out:
+            for n, given in enumerate(self._sorted(file), 1):
+                if given:
+                    ids, replaced = self._writer.perform(partial(_added, given, about)).result()
+                    file.counts.update(added=len(ids) + replaced, replaced=replaced)
+                    out.writelines(orjson.dumps(id) + b"\n" for id in ids)
                 if n % _OF_RUN == 0:
                     self._end_run()
         run = self._end_run()
-        return Imported(+counts, reasons, [], (before, run) if run > before else None)
+        return Imported(
+            +file.counts, list(file.reasons), [], (before, run) if run > before else None
+        )
 
     def _end_run(self) -> int:
         """End the writer's run of additions; returns the number of the last run."""
-
-        def last(turn: Turn) -> int:
-            found = turn.store.last_run
-            return 0 if found is None else found.number
-
-        return self._writer.perform(last, rehearse=True).result()  # which begins with that
+        last = self._writer.perform(lambda turn: turn.store.last_run, rehearse=True).result()
+        return 0 if last is None else last.number  # a rehearsal ends the run that goes on
 
     def remove(self, file: SentFile) -> Imported:
         """Remove what imports of a file have added; fragments that they replaced stay."""
         added, counts = Path(f"{file.path}.added"), Counter[str]()
         with signed(None, f"import of {file.name}"):
-            lines = map(orjson.loads, added.read_bytes().splitlines())
+            lines = map(orjson.loads, added.read_bytes().splitlines() if added.exists() else ())
             for ids in iter(lambda: list(islice(lines, _AT_ONCE * _OF_RUN)), []):
                 counts["removed"] += self._writer.remove(ids).result().removed
-        added.unlink()
+        added.unlink(missing_ok=True)
         return Imported(+counts, [], [], None)
 
     def facts(self, file: SentFile) -> Facts:
-        """A file, what its columns may mean, and what became of it.
-
-        Raises what is no KBForgeError.
-        """
+        """A file, what its columns may mean, and what became of it."""
         with self._readers.store() as store:
             attributes = sorted(attributes_of(store) or store.attributes)
             attributes += [store.time] if store.time else []
-        meaning = file.meaning
-        if meaning is None:
-            meaning = Meaning(file.suggested(attributes), file.likely_id)
-        job = file.job if file.job is not None and file.job.done() else None
-        error = job.exception() if job else None
-        if error is not None and not isinstance(error, KBForgeError):
-            raise error
-        return {
-            "key": file.key,
-            "name": file.name,
-            "columns": file.columns,
-            "attributes": attributes,
-            "meaning": asdict(meaning),
-            "has_ids": file.has_fragments,
-            "doing": file.doing,
-            "busy": file.job is not job,
-            "done": file.done,
-            "error": None if error is None else sentence_of(error, self._readers.path),
-            "result": plain(job.result()) if job and error is None else None,
-        }
+        result, error, busy = None, None, file.job is not None and not file.job.done()
+        if file.job is not None and not busy:
+            try:
+                result = plain(file.job.result())
+            except KBForgeError as met:
+                error = sentence_of(met, self._readers.path)
+        found = {name: getattr(file, name) for name in _TOLD}
+        meaning = asdict(file.meaning or file.guess(attributes))
+        done = {"busy": busy, "done": file.counts["records"], "error": error, "result": result}
+        return {**found, "attributes": attributes, "meaning": meaning, **done}
 
-    def _sorted(
-        self, file: SentFile, meaning: Meaning, counts: Counter[str], reasons: list[str]
-    ) -> Iterator[tuple[list[Fragment], list[Fragment]]]:
-        """The records that are new, and those that differ from a stored one, some at a time."""
-        records = file.records(meaning, counts, reasons)
+    def _sorted(self, file: SentFile) -> Iterator[list[Fragment]]:
+        """The records to add, some at a time; those that the store has are only counted."""
+        records, replaces = file.records(), file.meaning is not None and file.meaning.replaces
         for some in iter(lambda: list(islice(records, _AT_ONCE)), []):
             with self._readers.store() as store:
                 given = in_metadata(some, store.time)
-                known = known_in(store, given, "replace")
-            differing = [x for x in given if known.get(x.id) is False]
-            counts["records"] += len(given)
-            counts["differing"] += len(differing)
-            counts["known"] += len(known) - len(differing)
-            yield [x for x in given if x.id not in known], differing
+                same = known_in(store, given, "replace")
+            differing = sum(not one for one in same.values())
+            file.counts.update(differing=differing, known=len(same) - differing)
+            yield [x for x in given if x.id not in same or (replaces and not same[x.id])]
 
-    def _surveyed(
-        self, file: SentFile, meaning: Meaning
-    ) -> tuple[Counter[str], list[str], list[Fragment]]:
-        """The counts of all records, reasons of bad ones, and a sample of the new ones."""
-        counts, reasons, strange = Counter[str](), list[str](), dict[str, None]()
-        sample, rng, n = list[Fragment](), Random(0), 0
+    def _surveyed(self, file: SentFile) -> list[Fragment]:
+        """Count all records; returns a sample of those to add."""
+        sample, rng, strange = list[Fragment](), Random(0), dict[str, None]()
         with self._readers.store() as store:
             has = attributes_of(store)
-        meant = has.union(meaning.renamed.values())
-        for new, differing in self._sorted(file, meaning, counts, reasons):
-            for one in (*new, *differing):
-                strange |= dict.fromkeys(name for name in one.properties if name not in meant)
-            for one in new:
-                n += 1
-                if len(sample) < MOST_TRIED:
-                    sample.append(one)
-                elif (place := rng.randrange(n)) < MOST_TRIED:
-                    sample[place] = one
+        meant = has.union(file.meaning.renamed.values() if file.meaning else ())
+        for n, one in enumerate(chain.from_iterable(self._sorted(file)), 1):
+            strange |= dict.fromkeys(name for name in one.properties if name not in meant)
+            if len(sample) < MOST_TRIED:
+                sample.append(one)
+            elif (place := rng.randrange(n)) < MOST_TRIED:
+                sample[place] = one
         if has and strange:
-            for column in strange:
-                file.columns.setdefault(column, [])
+            file.columns |= {one: file.columns.get(one, []) for one in strange}
             raise StrangeAttributesError(
                 f"{quoted(file.name)}: expected a meaning for every column, got none for "
                 f"{listed(list(strange), 12)}; {option('map', 'COLUMN=ATTRIBUTE')} gives one, or "
                 f"makes a new attribute, and {option('map', 'COLUMN=')} leaves the column out"
             )
-        return counts, reasons, sample
+        return sample
 
     def _tried(self, new: list[Fragment], counts: Counter[str], turn: Turn) -> list[Doubt]:
         """Add records, and count what becomes of them; returns the least sure ones."""
         if not new:
             return []
         held = turn.opened(FILLS, ABOUT)
-        steps = list(take_in(held, new, ()))
+        steps = list(take_in(held, new, known_in(turn.store, new, "replace")))
         held.commit(finished=True)
         found = holding(self._readers, turn.store, [step.fragment for step in steps])
         own = Counter(one.id for one in found.values())
@@ -229,16 +202,15 @@ class Imports:
         return sorted(doubts, key=lambda one: one.entity.confidence or 0)[:_MOST_DOUBTS]
 
 
-def _added(given: list[Fragment], replaces: bool, about: str, turn: Turn) -> tuple[int, int]:
-    """Add records; returns how many, and how many of them replaced others."""
+def _added(given: list[Fragment], about: str, turn: Turn) -> tuple[list[str], int]:
+    """Add records, and replace those with their ids; returns new ids, and how many are not new."""
     known = known_in(turn.store, given, "replace")
-    new = [x for x in given if x.id not in known or (replaces and not known[x.id])]
-    if new:
+    if not all(known.get(x.id) for x in given):
         held = turn.opened(FILLS, about)
-        for _ in take_in(held, new, known):
+        for _ in take_in(held, [x for x in given if not known.get(x.id)], known):
             pass
         held.commit(told=False)
-    return len(new), sum(x.id in known for x in new)
+    return [x.id for x in given if x.id not in known], sum(not same for same in known.values())
 
 
 # --- pages ----------------------------------------------------------------------------------------
@@ -262,7 +234,7 @@ def add_pages(pages: Pages, service: Service) -> None:
 
     async def act(
         key: str,
-        act: Annotated[Literal["rehearse", "take", "remove"], Form()],
+        act: Annotated[Act, Form()],
         attribute: Annotated[Sequence[str], Form()] = (),
         id: Annotated[str, Form()] = "",
         source: Annotated[str, Form()] = "",
@@ -273,6 +245,8 @@ def add_pages(pages: Pages, service: Service) -> None:
             said = zip(file.columns, attribute, strict=False)
             renamed = {column: one for column, one in said if one != UNSAID}
             file.meaning = Meaning(renamed, id, source, replaces)
+        elif file.meaning is None:
+            raise UsageError("expected what the columns mean, got nothing")
         await asyncio.wait([_started(service, file, act)], timeout=_PATIENCE)
         return RedirectResponse(f"/import/{key}", 303)
 
@@ -295,17 +269,10 @@ def _kept(service: Service, name: str, content: IO[bytes]) -> SentFile:
     return file
 
 
-def _started(service: Service, file: SentFile, act: str) -> asyncio.Future[Imported]:
+def _started(service: Service, file: SentFile, act: Act) -> asyncio.Future[Imported]:
     """Begin to do something with a file."""
-    imports, meaning = service.imports, file.meaning
-    if meaning is None:
-        raise UsageError("expected what the columns mean, got nothing")
-    acts = {
-        "rehearse": partial(imports.rehearse, file, meaning),
-        "take": partial(imports.take, file, meaning),
-        "remove": partial(imports.remove, file),
-    }
-    future = asyncio.wrap_future(service.uploads.start(file, act, acts[act]))
+    doing = partial(getattr(service.imports, act), file)
+    future = asyncio.wrap_future(service.uploads.start(file, act, doing))
     future.add_done_callback(lambda done: done.exception())  # it is told when somebody looks
     return future
 
@@ -339,7 +306,7 @@ def add(routes: APIRouter, service: Service, says: Callable[[Any], Any]) -> None
                 content.write(part)
             content.seek(0)
             file = await run_in_threadpool(_kept, service, name, content)
-        column = file.likely_id if id is None else id
+        column = file.guess(()).id if id is None else id
         file.meaning = Meaning(renamed, column, source, on_duplicate == "replace")
         done = await _started(service, file, "rehearse" if rehearse else "take")
         service.uploads.forget(file)

@@ -24,7 +24,7 @@ from typing import Any
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge.errors import BadRecord, BusyError, NotFoundError, PluginError, UsageError, quoted
+from kbforge.errors import BadRecord, BusyError, NotFoundError, UsageError, quoted
 from kbforge.files.fragments import read, read_json_lines, source_of
 from kbforge.files.io import sweep, temporary_folder
 from kbforge.files.kinds import KINDS, kind_of
@@ -44,6 +44,7 @@ _FORMATS = {
     **dict.fromkeys(("table", "utf-16", "utf-16-le", "utf-16-be"), "csv"),
     "spreadsheet": "xlsx",
 }
+_IDS = ("id", "_id")
 _BY_NAME = ("text", "binary", "empty", "zip")  # kinds of files whose names say what they are
 _ORIGIN = "the source of a record"  # an attribute, for a moment
 
@@ -73,7 +74,8 @@ class SentFile:
     meaning: Meaning | None = None
     doing: str = ""
     job: Future[Any] | None = None  # the last one
-    done: int = 0  # records
+    counts: Counter[str] = field(default_factory=Counter)  # of records, in the last job
+    reasons: list[str] = field(default_factory=list)  # why some of them are bad
     closing: bool = False
 
     @property
@@ -109,52 +111,42 @@ class SentFile:
                 if isinstance(value, dict):
                     yield value.get("properties", {}) if self.has_fragments else value
             return
-        for one in read(self._source({"id": None}), [self.path], lambda *_: None):
+        for one in read(source_of(self.format, {"id": None}), [self.path], lambda *_: None):
             yield {name: "; ".join(values) for name, values in one.properties.items()}
 
-    def _source(self, options: Mapping[str, object]) -> Any:
-        try:
-            return source_of(self.format, options)
-        except PluginError as error:  # its extra is not installed
-            raise UsageError(str(error)) from None
-
-    @property
-    def likely_id(self) -> str:
-        """The column called id, "" if there is none."""
-        return next((one for one in self.columns if one.lower() in ("id", "_id")), "")
-
-    def suggested(self, attributes: Sequence[str]) -> dict[str, str]:
-        """The attribute that columns seem to be, of some; those that resemble none are missing."""
+    def guess(self, attributes: Sequence[str]) -> Meaning:
+        """The attributes that columns seem to be, of some, and the column called id."""
         known = {_plain(one): one for one in attributes}
         named = {one: get_close_matches(_plain(one), known, 1, _CLOSE) for one in self.columns}
         found = {one: known[close[0]] for one, close in named.items() if close}
-        return found | {one: one for one in attributes if one in self.columns}
+        found |= {one: one for one in attributes if one in self.columns}
+        return Meaning(found, next((one for one in self.columns if one.lower() in _IDS), ""))
 
-    def records(
-        self, meaning: Meaning, counts: Counter[str], reasons: list[str]
-    ) -> Iterator[Fragment]:
-        """Its records as fragments; bad ones are counted as `set_aside`, with some reasons.
+    def records(self) -> Iterator[Fragment]:
+        """Its records as fragments; bad ones are counted as `set_aside`.
 
         Raises a KBForgeError if it cannot be read as a whole.
         """
 
         def aside(error: BadRecord, raw: bytes) -> None:
-            counts["set_aside"] += 1
-            if len(reasons) < _MOST_REASONS:
-                reasons.append(str(error).replace(self.path, self.name))
+            self.counts["set_aside"] += 1
+            if len(self.reasons) < _MOST_REASONS:
+                self.reasons.append(str(error).replace(self.path, self.name))
 
+        meaning = self.meaning or Meaning()
         renamed = {one: one for one in self.columns if one not in (meaning.id, meaning.source)}
         renamed |= meaning.renamed
         if meaning.source:
             renamed[meaning.source] = _ORIGIN
         columns = Columns(renamed=renamed)
         options = {} if self.has_fragments else {"id": meaning.id or None, "map": pairs_of(renamed)}
-        self.done = 0
-        for one in read(self._source(options), [self.path], aside, MOST_RECORDS + 1):
-            self.done += 1
+        self.counts.clear()
+        self.reasons.clear()
+        for one in read(source_of(self.format, options), [self.path], aside):
+            self.counts["records"] += 1
             if self.closing:
                 raise BusyError("the server is stopping; try again when it has started")
-            if self.done > MOST_RECORDS:
+            if self.counts["records"] > MOST_RECORDS:
                 raise UsageError(f"expected at most {MOST_RECORDS:,} records; split the file")
             try:
                 yield _with_source(columns.applied(one) if self.has_fragments else one)
@@ -215,7 +207,7 @@ class Uploads:
         """Do something with a file, when nothing is done with others."""
         if file.job is not None and not file.job.done():
             raise BusyError("this file is being read already; wait for it", 5)
-        file.doing, file.done = doing, 0
+        file.doing = doing
         file.job = self._worker.submit(copy_context().run, job)
         return file.job
 
