@@ -381,14 +381,15 @@ def _list_decisions(store: str, as_json: bool) -> None:
                 "at": at,
                 "note": note,
                 "asserts": asserts,
+                "verb": verb,
             }
-            for one, by, is_program, at, note, asserts in decisions
+            for one, by, is_program, at, note, asserts, verb in decisions
         ]
         console.print_json({"decisions": rows})
     elif not decisions:
         console.note("the store has no decisions")
     else:
-        for one, by, _, _, note, asserts in decisions:
+        for one, by, _, _, note, asserts, _ in decisions:
             said = f"decision {one.number} ({asserts})" if asserts else called(one.decision)
             said += f" in run {one.run}"
             if one.undone is not None:

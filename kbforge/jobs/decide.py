@@ -584,16 +584,25 @@ class SignedDecision(NamedTuple):
     at: float | None  # seconds since 1970, UTC
     note: str
     asserts: str | None  # in words, if it asserts a value that was not erased
+    verb: str  # of the run that made it
 
 
-def signed_decisions(store: Store) -> list[SignedDecision]:
-    """All decisions, the first one first; those older than the audit have no time."""
-    lines, programs, found = made_by(store.database.connection), deciders(store), []
-    for one in store.decisions():
+def signed_decisions(store: Store, about: Sequence[str] | None = None) -> list[SignedDecision]:
+    """All decisions, or those that name one of some fragments, the first one first.
+
+    Those older than the audit have no time.
+    """
+    made = store.decisions() if about is None else store.decisions_about(about)
+    if not made:
+        return []
+    numbers = None if about is None else [one.number for one in made]
+    lines, programs, found = made_by(store.database.connection, numbers), deciders(store), []
+    for one in made:
         line, program = lines.get(one.number), programs.get(one.number)
-        who, when, why = (program, None, "") if line is None else (line.by, line.at, line.note)
+        told = (program, None, "", "") if line is None else (line.by, line.at, line.note, line.verb)
+        who, when, why, verb = told
         says = (line.said or {}).get("about") if line is not None and one.asserts else None
-        found.append(SignedDecision(one, who, program is not None, when, why, says))
+        found.append(SignedDecision(one, who, program is not None, when, why, says, verb))
     return found
 
 

@@ -29,7 +29,7 @@ import orjson
 
 from kbforge.contracts import DecisionRecord
 from kbforge.errors import UsageError
-from kbforge.store.tables import Row, insert_rows, read_rows, row_of, write_rows
+from kbforge.store.tables import Row, insert_rows, read_rows, row_of, rows_of, write_rows
 from kbforge.texts import LARGEST
 
 AS = "KBFORGE_AS"
@@ -156,10 +156,16 @@ def line_of(row: Row) -> AuditLine:
     return AuditLine(number, at, by, verb, run, decision, digest, chain, words)
 
 
-def made_by(rows: sqlite3.Connection) -> dict[int, AuditLine]:
-    """By decision the line of who made it; decisions older than the audit have none."""
+def made_by(
+    rows: sqlite3.Connection, decisions: Sequence[int] | None = None
+) -> dict[int, AuditLine]:
+    """By decision the line of who made it, of all or some; those older than the audit have none."""
     made: dict[int, AuditLine] = {}
-    for line in audit_of(rows, decisions=True):
+    if decisions is None:
+        found = audit_of(rows, decisions=True)
+    else:
+        found = map(line_of, sorted(rows_of(rows, "audit", "decision", decisions)))
+    for line in found:
         made.setdefault(line.decision or 0, line)
     return made
 

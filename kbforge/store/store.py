@@ -233,6 +233,11 @@ class Store:
         """All decisions, the first one first."""
         return [_decision(row) for row in read_rows(self._rows, "decision", "ORDER BY number")]
 
+    def decisions_about(self, fragments: Sequence[str]) -> list[DecisionRecord]:
+        """The decisions that name one of these fragments, the first one first."""
+        rows = (rows_of(self._rows, "decision", one, fragments) for one in ("first", "second"))
+        return [_decision(row) for row in sorted(set().union(*rows))]
+
     def fragment(self, id: str) -> tuple[int, Fragment]:
         """The number and the content of a fragment; a NotFoundError if there is none.
 

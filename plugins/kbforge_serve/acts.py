@@ -57,6 +57,12 @@ class GivenAct(BaseModel):
     model_config = config({"act": "part", "fragments": ["row-17", "row-20"], "note": "two phones"})
 
 
+class ActForm(GivenAct):
+    """An act on a page: names may stand for ids, and it is rehearsed until it is confirmed."""
+
+    take: bool = False
+
+
 class Acted(Answer, frozen=True):
     """An act, taken or only rehearsed, and its effect.
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kbforge.contracts.entity import Natural
-from kbforge.jobs.decide import signed_decisions
+from kbforge.jobs.decide import SignedDecision, signed_decisions
+from kbforge.store.store import Store
 from kbforge_serve.answers import Answer
 from kbforge_serve.readers import Readers
+
+MOST_ABOUT = 20
+"""Maximum number of decisions about an entity in one answer."""
 
 
 class MadeDecision(Answer, frozen=True):
@@ -21,6 +27,7 @@ class MadeDecision(Answer, frozen=True):
     at: float | None  # seconds since 1970, UTC
     note: str
     asserts: str | None  # in words, if it asserts a value and was not erased
+    verb: str  # of the run that made it, "" if it is older than the audit
 
 
 class Decisions(Answer, frozen=True):
@@ -40,15 +47,26 @@ def decisions_of(
     """The latest decisions before a number: of one person or program, or only those in force."""
     with readers.store() as store:
         found = list[MadeDecision]()
-        for one, who, _, when, why, asserts in reversed(signed_decisions(store)):
+        for one in reversed(signed_decisions(store)):
+            record = one.record
             if (
-                (before is not None and one.number >= before)
-                or (by and who != by)
-                or (in_force and one.undone is not None)
+                (before is not None and record.number >= before)
+                or (by and one.by != by)
+                or (in_force and record.undone is not None)
             ):
                 continue
             if len(found) == most:
                 return Decisions(found, found[-1].number)
-            pair = one.number, one.same, one.first, one.second, one.run, one.undone
-            found.append(MadeDecision(*pair, who, when, why, asserts))
+            found.append(_made(one))
         return Decisions(found, None)
+
+
+def decisions_about(store: Store, fragments: Sequence[str]) -> list[MadeDecision]:
+    """The last decisions that name one of some fragments, the latest first."""
+    return [_made(one) for one in signed_decisions(store, fragments)[: -MOST_ABOUT - 1 : -1]]
+
+
+def _made(one: SignedDecision) -> MadeDecision:
+    record = one.record
+    pair = record.number, record.same, record.first, record.second, record.run, record.undone
+    return MadeDecision(*pair, one.by, one.at, one.note, one.asserts, one.verb)

@@ -31,6 +31,7 @@ from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes, numbers
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, read_rows, rows_of
 from kbforge_serve.answers import Answer, EntityReference, Record, as_json, record_of
+from kbforge_serve.decisions import MadeDecision, decisions_about
 from kbforge_serve.readers import Readers
 
 MOST_FRAGMENTS = 200
@@ -151,7 +152,8 @@ class EntityEvent(Answer, frozen=True):
 class EntityDetails(EntityReference, frozen=True):
     """An entity; `next` is the place of the first fragment that did not fit, `at` the time that is
     asked for, "" for all. `distinct` and `in_question` count the values of each attribute, all and
-    those in `contradictions`, of which the lists have the first ones."""
+    those in `contradictions`, of which the lists have the first ones. `decisions` are the last that
+    name one of its fragments."""
 
     at: str
     reported: Probability
@@ -166,6 +168,7 @@ class EntityDetails(EntityReference, frozen=True):
     next: Natural | None
     alternatives: list[CompetingGrouping]
     history: list[EntityEvent]
+    decisions: list[MadeDecision]
 
 
 class FormerEntity(Answer, frozen=True):
@@ -338,6 +341,7 @@ def entity(readers: Readers, id: str, first: int = 0, at: str = "") -> EntityDet
             next=end,
             alternatives=_alternatives(own, block, fragments),
             history=_history(readers, store, own),
+            decisions=decisions_about(store, own.fragments),
         )
 
 

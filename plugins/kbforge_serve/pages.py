@@ -13,13 +13,14 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from kbforge.errors import ContradictionError, LikelihoodError, quoted
+from kbforge.errors import ContradictionError, LikelihoodError, UsageError, quoted
 from kbforge.jobs.explain import Comparison
 from kbforge.store.audit import MOST_NOTE, signed
 from kbforge.texts import LARGEST
-from kbforge_serve import export, facts, frame, imports, reasons
+from kbforge_serve import acts, export, facts, frame, imports, reasons
 from kbforge_serve.answers import EntityReference, Facts, plain
 from kbforge_serve.decisions import decisions_of
+from kbforge_serve.effects import observed
 from kbforge_serve.failures import sentence_of, status_of
 from kbforge_serve.listing import ORDERS, After, Columns, Order, Wanted, listing
 from kbforge_serve.neighbourhood import neighbourhood
@@ -28,6 +29,7 @@ from kbforge_serve.runs import runs_of
 from kbforge_serve.search import parts_of
 from kbforge_serve.service import Service
 from kbforge_serve.timeline import timeline
+from kbforge_serve.writer import removing
 
 View: TypeAlias = Callable[[Facts], Facts]
 """A template's inputs besides the facts: names, orders, coordinates."""
@@ -92,6 +94,9 @@ class Pages:
         self.add("/decisions", "decisions.html", self._decisions)
         self.router.add_api_route("/decisions", self._undo, methods=["POST"])
         imports.add_pages(self, service)
+        self.router.add_api_route("/acts", self._act, methods=["POST"])
+        self.router.add_api_route("/acts/undo", self._undo_act, methods=["POST"])
+        self.router.add_api_route("/remove", self._remove, methods=["POST"])
 
     def add(self, path: str, template: str, asked: Callable[..., Any], view: View = dict) -> None:
         """Add a page, and its JSON; the parameters of `asked` are those of the address."""
@@ -225,6 +230,55 @@ class Pages:
         with signed(None, note):
             self._service.writer.undo(number).result()
         return RedirectResponse(request.url, 303)
+
+    def _act(
+        self, request: Request, given: Annotated[acts.ActForm, Form()], wanted: Wanted
+    ) -> Response:
+        """Show what an act would do or, if it is confirmed, what it did."""
+        service = self._service
+        sent = given.model_dump(exclude={"take", "note"}, exclude_defaults=True)
+        shown: Facts = {"act": given.act, "sent": sent, "query": request.url.query}
+        for name in {"entity", "other"} & sent.keys():
+            end = end_of(service.readers, service.search, sent[name])
+            if end.entity is None:
+                return frame.page(request, "acts.html", self._store, unclear=end, **shown, at=name)
+            sent[name] = end.entity.id
+        try:
+            meant = given.model_copy(update=sent)
+            done = plain(acts.acted(service, meant, not given.take, wanted))
+        except (UsageError, LikelihoodError) as error:
+            said, status = sentence_of(error, service.readers.path), status_of(error)
+            return frame.page(request, "acts.html", self._store, status, error=said, **shown)
+        return frame.page(request, "acts.html", self._store, done=done, **shown)
+
+    def _undo_act(
+        self, request: Request, run: Annotated[int, Form(ge=0, le=LARGEST)], note: Note = ""
+    ) -> Response:
+        """Withdraw the decisions of a run, and show what that did."""
+        done = plain(acts.undone(self._service, run, note=note))
+        return frame.page(request, "acts.html", self._store, act="undo", done=done)
+
+    def _remove(
+        self,
+        request: Request,
+        id: Annotated[str, Form(min_length=1, max_length=_LONGEST_ID)],
+        take: Annotated[Literal["", "remove", "erase"], Form()] = "",
+        note: Note = "",
+    ) -> Response:
+        """Show what the removal of a fragment takes away or, if it is confirmed, remove it."""
+        readers, writer = self._service.readers, self._service.writer
+        found = plain(facts.fragment(readers, id))
+        with readers.store() as store:
+            found["decisions"] = len(store.decisions_about([id]))
+        with signed(None, note):
+            if take == "erase":  # the file is rewritten, which a reader beside it would prevent
+                writer.remove([id], secure=True).result()
+                effect = None
+            else:
+                act = observed(readers, removing([id]))
+                effect = plain(writer.perform(act, rehearse=not take).result()[1])
+        shown: Facts = {"facts": found, "effect_of_it": effect, "take": take}
+        return frame.page(request, "remove.html", self._store, **shown)
 
     def _answer(
         self,

@@ -21,6 +21,7 @@ from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import rows_of
 from kbforge_serve.answers import Answer, EntityReference, Record, record_of
+from kbforge_serve.decisions import MadeDecision, decisions_about
 from kbforge_serve.facts import references
 from kbforge_serve.helpers import aside
 from kbforge_serve.readers import Readers
@@ -30,14 +31,14 @@ class Why(Answer, frozen=True):
     """Why a fragment is in its entity and not in others.
 
     `shares` are the probabilities, by the groupings that the store keeps, that it is with others of
-    its entity (or alone, if it is), and of each rival. `decisions` in force name it.
+    its entity (or alone, if it is), and of each rival. `decisions` are the last that name it.
     """
 
     fragment: Record
     own: Place[EntityReference]
     rivals: list[Place[EntityReference]]
     shares: list[Probability]
-    decisions: list[Natural]
+    decisions: list[MadeDecision]
     likelihood: str
     unit: Literal["nats", "points"]
 
@@ -67,13 +68,9 @@ def why(readers: Readers, fragment: str, rivals: int = 5) -> Why:
             places = explain.why(store, fit, fragment, rivals)
         number, found = store.fragment(fragment)
         shares = _shares(store, number, [place.entity for place in places])
-        ties = [
-            one.number
-            for one in store.decisions()
-            if one.undone is None and fragment in (one.decision.first, one.decision.second)
-        ]
         own, *others = _referring(readers, store, places)
-        return Why(record_of(found), own, others, shares, ties, fit.likelihood, fit.unit)
+        decided = decisions_about(store, [fragment])
+        return Why(record_of(found), own, others, shares, decided, fit.likelihood, fit.unit)
 
 
 @aside

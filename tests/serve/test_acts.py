@@ -184,3 +184,89 @@ def test_random_acts_do_what_they_showed_and_are_undone(
             assert (entities(path), content(path)) == states[-1]
     for left in tmp_path.glob("random.sqlite*"):
         left.unlink()
+
+
+# --- pages ---
+
+
+def page(client: TestClient, address: str, **sent: Any) -> str:
+    found = client.post(address, data=sent) if sent else client.get(address)
+    assert found.status_code == 200, found.text
+    return found.text
+
+
+def test_two_entities_are_joined_by_name_on_a_page(client: TestClient, path: str) -> None:
+    first, second = largest(path)
+    before = entities(path)
+    name = client.get(f"/api/entities/{second}").json()["name"]
+    assert 'name="other"' in page(client, f"/entity/{first}")
+    shown = page(client, "/acts", act="join", entity=first, other=name)
+    assert "This would make 1 decision." in shown
+    assert f'name="other" value="{second}"' in shown
+    assert entities(path) == before
+    sent = {"act": "join", "entity": first, "other": second, "note": "<same> phone"}
+    assert "1 decision made." in page(client, "/acts", take="true", **sent)
+    assert before[first] | before[second] in entities(path).values()
+    told = page(client, f"/entity/{first}") + page(client, f"/why?fragment={min(before[first])}")
+    assert "&lt;same&gt; phone" in told
+    assert "join: same" in told
+    assert "1 decision undone, exactly as before." in page(client, "/acts/undo", run=2)
+    assert entities(path) == before
+
+
+def test_an_unclear_name_is_asked_about(client: TestClient, path: str) -> None:
+    first, _ = largest(path)
+    name = client.get(f"/api/entities/{first}").json()["name"]
+    asked = page(client, "/acts", act="join", entity=first, other=name.split()[0][:3])
+    assert "Which" in asked or "No entity is called" in asked
+    assert "No entity is called" in page(client, "/acts", act="join", entity=first, other="qqqq")
+
+
+def test_fragments_are_chosen_parted_and_moved(client: TestClient, path: str) -> None:
+    first, second = largest(path)
+    held = entities(path)
+    some = sorted(held[first])[:2]
+    listed = page(client, f"/entity/{first}")
+    assert all(f'name="fragments" value="{id}"' in listed for id in held[first])
+    page(client, "/acts", act="part", fragments=some, entity="", take="true")
+    assert frozenset(some) in entities(path).values()
+    page(client, "/acts", act="move", fragments=some, entity=second, take="true")
+    assert held[second] | {*some} in entities(path).values()
+    refused = client.post("/acts", data={"act": "part", "fragments": [some[0], max(held[first])]})
+    assert refused.status_code == 400
+    assert "of one entity, got 2" in refused.text
+
+
+def test_a_grouping_is_taken_and_a_filtered_list_accepted(client: TestClient, path: str) -> None:
+    name, said, keys = in_doubt(path)[0]
+    assert (
+        f'name="grouping" value="{keys[-1]}"' in page(client, f"/subproblem/{name}")
+        or len(keys) > 20
+    )
+    page(client, "/acts", act="choose", subproblem=name, grouping=keys[-1], take="true")
+    assert {frozenset(group) for group in said[-1]} <= {*entities(path).values()}
+    shown = page(client, "/entities?least_confidence=0&most_size=3")
+    assert 'action="/acts?least_confidence=0&amp;most_size=3"' in shown
+    before = entities(path)
+    taken = page(client, "/acts?most_size=3", act="accept", at_least="0.6", take="true")
+    (run,) = {one["run"] for one in client.get("/api/decisions").json()["decisions"]} - {2}
+    assert f'name="run" value="{run}"' in taken
+    assert f"Undo all of run {run}" in page(client, "/decisions")
+    page(client, "/acts/undo", run=run)
+    assert entities(path) == before
+
+
+def test_a_fragment_is_removed_and_erased_on_a_page(client: TestClient, path: str) -> None:
+    first, _ = largest(path)
+    one, other, *_ = sorted(entities(path)[first])
+    assert 'action="/remove"' in page(client, f"/fragment?id={one}")
+    before = dump(path)
+    assert "This would be gone." in page(client, "/remove", id=one)
+    assert dump(path) == before
+    assert "Removed." in page(client, "/remove", id=one, take="remove", note="twice")
+    assert client.get("/fragment", params={"id": one}).status_code == 404
+    act(client, "part", fragments=[other])
+    assert "Erased." in page(client, "/remove", id=other, take="erase")
+    assert client.get("/api/decisions").json()["decisions"] == []
+    assert client.post("/remove", data={"id": other}).status_code == 404
+    assert {one, other}.isdisjoint(set().union(*entities(path).values()))
