@@ -73,7 +73,8 @@ def test_a_value_is_settled_with_its_effect_shown_before_and_undone(
     assert decision["asserts"].endswith(f'{attribute} is "{claim["value"]}"')
     assert undo(client, did["run"])["exact"]
     again = client.get(f"/api/entities/{id}").json()
-    assert {**again, "history": []} == {**was, "history": []}
+    left = {"history": [], "decisions": []}  # which tell of it
+    assert {**again, **left} == {**was, **left}
 
 
 def test_a_name_that_a_person_gives_is_that_of_lists_and_of_effects(client: TestClient) -> None:
