@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kbforge.contracts import Fragment
-from kbforge.contracts.entity import Natural, Probability
+from kbforge.contracts.entity import Probability
 from kbforge.jobs import explain
 from kbforge.jobs.explain import Comparison, Place
 from kbforge.jobs.match import Match
