@@ -263,13 +263,22 @@ class CompiledRun:
         starts, others = end_to_end(apart)
         self._kernel.kb_bind(self.handle, len(apart), address(starts), address(others))
 
-    def tag(self, tags: Mapping[int, tuple[int, Sequence[int]]]) -> None:
-        """Set the components (-1 for none) and linking values of fragments, by number."""
+    def put_sets(self, sets: Sequence[tuple[int, Sequence[int]]]) -> None:
+        """Add sets of values, numbered on: the attribute, which must not differ, and the values."""
+        if sets:
+            attributes = np.array([attribute for attribute, _ in sets], dtype=np.int64)
+            told = attributes, *end_to_end([values for _, values in sets])
+            self._kernel.kb_put_sets(self.handle, len(sets), *map(address, told))
+
+    def tag(self, tags: Mapping[int, tuple[int, Sequence[int], Sequence[int]]]) -> None:
+        """Set the components (-1 for none), linking values and sets of fragments, by number."""
         if tags:
             told = np.array(list(tags), dtype=np.int64)
-            of = np.array([component for component, _ in tags.values()], dtype=np.int64)
-            starts, flat = end_to_end([values for _, values in tags.values()])
-            self._kernel.kb_tag(self.handle, len(told), *map(address, (told, of, starts, flat)))
+            of = np.array([component for component, _, _ in tags.values()], dtype=np.int64)
+            values = end_to_end([values for _, values, _ in tags.values()])
+            sets = end_to_end([sets for _, _, sets in tags.values()])
+            own = told, of, *values, *sets
+            self._kernel.kb_tag(self.handle, len(told), *map(address, own))
 
     def tag_clusters(self) -> None:
         """Give the clusters in memory the tags of their fragments."""
@@ -476,6 +485,12 @@ class CompiledRun:
         out, wanted = structure("kb_led"), np.array(keys, dtype=np.int64)
         self._kernel.kb_led_of(self.handle, len(wanted), address(wanted), byref(out))
         return _led(out)
+
+    def keep_open(self, keys: Sequence[int]) -> None:
+        """Never close these keys, however many families they lead to."""
+        if keys:
+            told = np.array(keys, dtype=np.int64)
+            self._kernel.kb_keep_open(self.handle, len(told), address(told))
 
     def put_postings(self, postings: Mapping[int, KeyFamilies], changes: bool) -> None:
         """Set the families of keys; `changes` if they differed before."""

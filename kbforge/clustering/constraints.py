@@ -1,24 +1,29 @@
 """Constraints: which fragments must be together, and which clusters a fragment may join.
 
 Must-links close transitively into *components*, named by their smallest ids; a cannot-link of two
-fragments applies to their components. A constrained fragment has *tags*: its component, and its
+fragments applies to their components. Rules then merge components that share a value, in order of
+arrival, unless something keeps them apart. A constrained fragment has *tags*: its component, its
 values of the linking attribute (all known entities of an authority share one such value, so no two
-of them are in one cluster). A cluster has the tags of its fragments. If clusters hold a new
-fragment's component, it may join only those. It may never join a cluster with a component separate
-from its own, or with one of its linking values. A fragment without tags is free.
+of them are in one cluster), and its sets of values of attributes that must not differ. A cluster
+has the tags of its fragments. If clusters hold a new fragment's component, it may join only those.
+It may never join a cluster with a component separate from its own, with one of its linking values,
+or with a set that is disjoint from its own. A fragment without tags is free.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kbforge.clustering.compiled import CompiledRun
+from kbforge.clustering.rules import InfeasibleFragment
 from kbforge.contracts import Cluster, Constraints, Decision, Fragment
-from kbforge.contracts.clusterer import KNOWN
-from kbforge.errors import ContradictionError, quoted
+from kbforge.contracts.clusterer import KNOWN, StatedSet
+from kbforge.errors import ContradictionError, UsageError, quoted
 
 
 class DecisionGraph:
@@ -205,40 +210,203 @@ def _linked_twice(
     )
 
 
-Tag: TypeAlias = tuple[bool, str]
-"""(True, a component) or (False, a value of the linking attribute)."""
-
-_FREE: frozenset[Tag] = frozenset()
+_MOST_APART = 1000
+"""Maximum number of components that share a value of a rule and must stay apart."""
 
 
-def _tags_of(x: Fragment, constraints: Constraints, graph: DecisionGraph) -> frozenset[Tag]:
-    tags: set[Tag] = {(False, value) for value in constraints.stated(x)}
-    if (component := graph.component.get(x.id)) is not None:
-        tags.add((True, component))
-    return frozenset(tags)
+def _both(first: str, second: str) -> str:
+    return f'fragments "{quoted(first)}" and "{quoted(second)}"'
+
+
+def _differs(mine: StatedSet, sets: Mapping[StatedSet, str]) -> str | None:
+    """Who states values of the same attribute that are disjoint from these, if anybody does."""
+    attribute, values = mine
+    for (name, others), who in sets.items():
+        if name == attribute and values.isdisjoint(others):
+            return who
+    return None
+
+
+class Tags(NamedTuple):
+    """What a fragment may be kept apart by, or must be together with."""
+
+    component: str | None = None
+    values: tuple[str, ...] = ()  # of the linking attribute
+    sets: tuple[StatedSet, ...] = ()
+
+
+_FREE = Tags()
+
+
+@dataclass(slots=True)
+class _Component:
+    """What the fragments of a component state, each with one that states it."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    sets: dict[StatedSet, str] = field(default_factory=dict)
+    exempt: set[str] = field(default_factory=set)  # attributes in which decisions let it differ
+    since: int = 0  # the call of `add` with its first fragment; 0: none has come
+
+
+class Components:
+    """The components of fragments: what decisions merge, and then what rules do.
+
+    Attributes:
+        graph: of the decisions.
+        apart: by component, those that decisions keep separate.
+        reasons: sentences about rules that do not hold; `left` is the number of further ones.
+
+    """
+
+    def __init__(self, constraints: Constraints, graph: DecisionGraph) -> None:
+        self.constraints, self.graph = constraints, graph
+        self.apart = {name: {*others} for name, others in graph.apart.items()}
+        self.reasons: list[str] = []
+        self.left = 0
+        self._merged: dict[str, str] = {}  # a component -> one that it is part of
+        self._named: dict[str, str] = {}  # fragments without decisions -> component
+        self._holders: dict[tuple[str, str], dict[str, str]] = {}  # by value: component -> fragment
+        self._of = {name: _Component() for name in graph.members}
+        self._calls = 0
+
+    def of(self, id: str) -> str | None:
+        """The component of a fragment."""
+        name = self.graph.component.get(id, self._named.get(id))
+        while name in self._merged:
+            name = self._merged[name]
+        return name
+
+    def add(self, fragments: Sequence[Fragment]) -> bool:
+        """Add fragments, in order; whether that changed earlier components, or what is apart."""
+        self._calls += 1
+        decided = [x for x in fragments if x.id in self.graph.component]
+        changed = [self._decided(x) for x in decided]
+        changed += [self._tied(x) for x in (fragments if self.constraints.always else ())]
+        return any(changed)
+
+    def _is_earlier(self, component: str) -> bool:
+        return 0 < self._of[component].since < self._calls
+
+    def _decided(self, x: Fragment) -> bool:
+        """Note what a fragment in a component of decisions states; whether rules that held for
+        earlier ones may not hold now."""
+        name = self.of(x.id)
+        assert name is not None
+        one = self._of[name]
+        one.since = one.since or self._calls
+        before = len(one.values), len(one.sets), len(one.exempt)
+        for value in self.constraints.stated(x):
+            one.values.setdefault(value, x.id)
+        for mine in self.constraints.differing(x):
+            other = _differs(mine, one.sets)
+            if other is not None and mine[0] not in one.exempt:
+                one.exempt.add(mine[0])
+                self._tell(
+                    f'{_both(other, x.id)} are one entity although "{quoted(mine[0])}" differs: '
+                    "decisions say so"
+                )
+            one.sets.setdefault(mine, x.id)
+        states = before[:2] != (len(one.values), len(one.sets)) or self.constraints.shared(x)
+        changed = len(one.exempt) > before[2] or bool(self.constraints.always and states)
+        return changed and self._is_earlier(name)
+
+    def _tied(self, x: Fragment) -> bool:
+        """Merge a fragment's component with those that share a value; whether that merged earlier
+        ones."""
+        values, changed = self.constraints.shared(x), False
+        if not values:
+            return False
+        name = self.of(x.id)
+        if name is None:
+            name = self._named[x.id] = x.id
+            self._of[name] = _Component(
+                dict.fromkeys(self.constraints.stated(x), x.id),
+                dict.fromkeys(self.constraints.differing(x), x.id),
+                since=self._calls,
+            )
+        for value in values:
+            holders = self._holders.setdefault(value, {})
+            if len(holders) > _MOST_APART:
+                raise UsageError(
+                    f'"{quoted(value[0])}" is no identifier: more than {_MOST_APART:,} groups of '
+                    "fragments that must stay apart share a value of it; leave this rule out"
+                )
+            for held, holder in list(holders.items()):
+                other = self.of(held)
+                if other is None or other == name:
+                    continue
+                why = self._forbids(other, name)
+                if why is None:
+                    changed |= self._is_earlier(name) or bool(self.apart.get(name))
+                    self._merge(name, other)
+                    name = other
+                else:
+                    shared = f'{_both(holder, x.id)} share "{quoted(value[0])}"'
+                    self._tell(f"{shared} and stay apart: {why}")
+            holders.setdefault(name, x.id)
+        return changed
+
+    def _forbids(self, component: str, another: str) -> str | None:
+        """Why two components must not be one; None if nothing forbids it."""
+        one, other = self._of[component], self._of[another]
+        if component in self.apart.get(another, ()):
+            return "decisions say so"
+        for value in one.values.keys() & other.values:
+            if value == KNOWN:
+                return "both are known"
+            return f'they share "{quoted(self.constraints.link)}"'
+        exempt = one.exempt | other.exempt
+        for mine in other.sets:
+            if mine[0] not in exempt and _differs(mine, one.sets) is not None:
+                return f'"{quoted(mine[0])}" differs'
+        return None
+
+    def _merge(self, small: str, large: str) -> None:
+        gone, one = self._of.pop(small), self._of[large]
+        self._merged[small] = large
+        one.values |= gone.values
+        one.sets |= gone.sets
+        one.exempt |= gone.exempt
+        for other in self.apart.pop(small, ()):
+            self.apart[other].discard(small)
+            self.apart[other].add(large)
+            self.apart.setdefault(large, set()).add(other)
+
+    def _tell(self, sentence: str) -> None:
+        if len(self.reasons) < _MOST_NAMED:
+            self.reasons.append(sentence)
+        else:
+            self.left += 1
+
+    def tags(self, x: Fragment) -> Tags:
+        """The tags of a fragment, present or future."""
+        component, sets = self.of(x.id), self.constraints.differing(x)
+        if sets and component is not None and (exempt := self._of[component].exempt):
+            sets = tuple(one for one in sets if one[0] not in exempt)
+        return Tags(component, self.constraints.stated(x), sets)
 
 
 def _satisfied(
-    clusters: Iterable[Cluster],
-    tags: Mapping[int, frozenset[Tag]],
-    apart: Mapping[str, Collection[str]],
+    clusters: Iterable[Cluster], tags: Mapping[int, Tags], apart: Mapping[str, Collection[str]]
 ) -> bool:
     """Whether clusters of tagged fragments, by number, satisfy all constraints."""
     home: dict[str, int] = {}
     for at, cluster in enumerate(clusters):
         components: set[str] = set()
         values: set[str] = set()
-        for fragment in cluster:
-            for decided, name in tags.get(fragment, _FREE):
-                if decided:
-                    if home.setdefault(name, at) != at:
-                        return False
-                    components.add(name)
-                elif name in values:
+        sets: dict[StatedSet, str] = {}
+        for own in (tags.get(fragment, _FREE) for fragment in cluster):
+            if own.component is not None:
+                if home.setdefault(own.component, at) != at:
                     return False
-                else:
-                    values.add(name)
+                components.add(own.component)
+            if not values.isdisjoint(own.values):
+                return False
+            values.update(own.values)
+            sets |= dict.fromkeys(own.sets, "")
         if any(not components.isdisjoint(apart.get(name, ())) for name in components):
+            return False
+        if any(_differs(one, sets) is not None for one in sets):
             return False
     return True
 
@@ -247,13 +415,60 @@ def rule_of(
     constraints: Constraints, fragments: Sequence[Fragment]
 ) -> Callable[[Iterable[Cluster]], bool]:
     """Checks whether clusters of these fragments, by place, satisfy constraints."""
-    graph = DecisionGraph(constraints.decisions)
-    tags = {
-        place: own
-        for place, x in enumerate(fragments if constraints else ())
-        if (own := _tags_of(x, constraints, graph))
-    }
-    return lambda clusters: not tags or _satisfied(clusters, tags, graph.apart)
+    if not constraints:
+        return lambda clusters: True
+    components = components_of(constraints, fragments)
+    tags = {place: components.tags(x) for place, x in enumerate(fragments)}
+    return lambda clusters: _satisfied(clusters, tags, components.apart)
+
+
+def components_of(constraints: Constraints, fragments: Sequence[Fragment]) -> Components:
+    """The components of all fragments, in order of arrival."""
+    components = Components(constraints, DecisionGraph(constraints.decisions))
+    components.add(fragments)
+    return components
+
+
+def keys_of_values(values: Iterable[tuple[str, str]]) -> list[int]:
+    """The index keys of values that make fragments the same entity."""
+    texts = ("\0".join(value).encode("utf-8", "surrogatepass") for value in values)
+    digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
+    return [int.from_bytes(digest, "little", signed=True) for digest in digests]
+
+
+class Numbers:
+    """Numbers for what keeps fragments apart, as the kernel has it."""
+
+    def __init__(self) -> None:
+        self.component: dict[str, int] = {}
+        self._value: dict[str, int] = {}
+        self._set: dict[StatedSet, int] = {}
+        self._attribute: dict[str, int] = {}
+        self._stated: dict[tuple[str, str], int] = {}
+        self.sets: list[tuple[int, list[int]]] = []  # by number, the attribute and the values
+
+    def of(self, tags: Tags) -> tuple[int, list[int], list[int]]:
+        """The number of a component, or -1, and those of values and of sets."""
+        component = -1
+        if tags.component is not None:
+            component = self.component.setdefault(tags.component, len(self.component))
+        values = [self._value.setdefault(v, len(self._value)) for v in tags.values]
+        return component, values, [self._set_of(one) for one in tags.sets]
+
+    def _set_of(self, one: StatedSet) -> int:
+        number = self._set.get(one)
+        if number is None:
+            number = self._set[one] = len(self._set)
+            name, values = one
+            attribute = self._attribute.setdefault(name, len(self._attribute))
+            of = [self._stated.setdefault((name, v), len(self._stated)) for v in sorted(values)]
+            self.sets.append((attribute, of))
+        return number
+
+    def apart(self, apart: Mapping[str, Collection[str]]) -> list[list[int]]:
+        """By component, the numbered ones that are separate from it."""
+        of = self.component
+        return [[of[o] for o in apart.get(name, ()) if o in of] for name in of]
 
 
 class Bindings:
@@ -262,19 +477,22 @@ class Bindings:
     def __init__(self, run: CompiledRun) -> None:
         self._run = run
         self.constraints, self.graph = Constraints(), DecisionGraph(())
-        self._tags: dict[int, frozenset[Tag]] = {}
-        # by component, which of its fragments has a linking value
+        self.components = Components(self.constraints, self.graph)
+        self._tags: dict[int, Tags] = {}
+        # by component of decisions, which of its fragments has a linking value
         self._stated: dict[str, dict[str, str]] = {}
-        self._component: dict[str, int] = {}
-        self._value: dict[str, int] = {}
+        self._holders: dict[tuple[str, str], dict[int, None]] = {}  # by shared value
+        self._numbers = Numbers()
 
     def bind(
         self,
         constraints: Constraints,
         graph: DecisionGraph,
         fragments: Iterable[tuple[int, Fragment]],
-    ) -> None:
+    ) -> list[int]:
         """Apply constraints to the fragments in memory; the particles stay.
+
+        Returns the fragments whose tags are others now, and those of their components, ascending.
 
         Raises:
             ContradictionError: they cannot all hold; nothing has changed.
@@ -283,27 +501,35 @@ class Bindings:
         self.constraints, self.graph, self._tags, self._stated = constraints, graph, {}, {}
         bound = {n: x for n, x in fragments if self.concern(x)}
         try:
-            for number, x in bound.items():
+            for x in bound.values():
                 self.require_possible(x)
-                self._note(number, x)
+                self._note_values(x)
         except ContradictionError:
             self.constraints, self.graph, self._tags, self._stated = before
             raise
-        self._component = {name: k for k, name in enumerate(graph.members)}
-        self._run.bind(self._apart() if constraints else None)
+        self.components, self._numbers = Components(constraints, graph), Numbers()
+        self._holders = {}
+        self.components.add(list(bound.values()))
+        for number, x in bound.items():
+            self._note(number, x)
+        for name in graph.members:
+            self._numbers.component.setdefault(self.components.of(name) or name, 0)
+        self._numbers.component = {name: k for k, name in enumerate(self._numbers.component)}
+        self._run.bind(self._numbers.apart(self.components.apart) if constraints else None)
         if constraints:
             self._tell({number: self._tags.get(number, _FREE) for number in bound})
             self._run.tag_clusters()
-
-    def _apart(self) -> list[list[int]]:
-        """For each component, those that are separate from it."""
-        of, apart = self._component, self.graph.apart
-        return [[of[other] for other in apart.get(name, ())] for name in self.graph.members]
+        changed = {n for n, tags in before[2].items() if self._tags.get(n, _FREE) != tags}
+        changed |= self._tags.keys() - before[2].keys()
+        components = {self.component_of(n) for n in changed} - {None}
+        whole = {n for n, tags in self._tags.items() if tags.component in components}
+        return sorted(changed | whole)
 
     def concern(self, x: Fragment) -> bool:
         """Whether a fragment has or will have tags."""
-        linked = self.constraints.link is not None or x.id in self.graph.component
-        return linked or (self.constraints.known and x.known is not None)
+        of = self.constraints
+        ruled = of.link is not None or of.never or of.always or x.id in self.graph.component
+        return bool(ruled) or (of.known and x.known is not None)
 
     def require_possible(self, x: Fragment) -> None:
         """Refuse a fragment that decisions merge with another of the same linking value."""
@@ -314,54 +540,72 @@ class Bindings:
                 link = self.constraints.link
                 raise _linked_twice(self.graph, known[value], x.id, value, link)
 
-    def take_in(self, fragments: Mapping[int, Fragment]) -> None:
-        """Add fragments, by number; the run does not know their clusters yet."""
+    def take_in(self, fragments: Mapping[int, Fragment]) -> bool:
+        """Add fragments, by number; the run does not know their clusters yet.
+
+        Returns whether `bind` is to follow as soon as it does.
+        """
         bound = {number: x for number, x in fragments.items() if self.concern(x)}
+        changed = self.components.add(list(bound.values()))
         for number, x in bound.items():
+            self._note_values(x)
             self._note(number, x)
         self._tell({number: self._tags.get(number, _FREE) for number in bound})
+        return changed
 
-    def _note(self, number: int, x: Fragment) -> None:
+    def _note_values(self, x: Fragment) -> None:
         component = self.graph.component.get(x.id)
         if component is not None:
             known = self._stated.setdefault(component, {})
             for value in self.constraints.stated(x):
                 known.setdefault(value, x.id)
-        if tags := self._tags_of(x):
-            self._tags[number] = tags
 
-    def _tags_of(self, x: Fragment) -> frozenset[Tag]:
-        """The tags of a fragment, present or future."""
-        return _tags_of(x, self.constraints, self.graph)
+    def _note(self, number: int, x: Fragment) -> None:
+        tags = self.components.tags(x)
+        if tags != _FREE:
+            self._tags[number] = tags
+        values = self.constraints.shared(x)
+        self._run.keep_open(keys_of_values(values))
+        for value in values:
+            self._holders.setdefault(value, {})[number] = None
 
     def expect(
         self, first: int, fragments: Sequence[Fragment]
-    ) -> tuple[int, ContradictionError | None]:
+    ) -> tuple[int, ContradictionError | InfeasibleFragment | None]:
         """Announce the next fragments, numbered from `first`.
 
-        Returns how many of them can be added, and the problem with the next one.
+        Returns how many of them can be added, and the problem with the next one: it is infeasible
+        if others would have other components with it.
         """
-        bound, contradiction = list[int](), None
+        bound = list[int]()
+        problem: ContradictionError | InfeasibleFragment | None = None
         for number, x in enumerate(fragments, first):
             if not self.concern(x):
                 continue
             try:
                 self.require_possible(x)
             except ContradictionError as error:
-                fragments, contradiction = fragments[: number - first], error
+                fragments, problem = fragments[: number - first], error
                 break
+            if self.components.add((x,)):
+                fragments, problem = fragments[: number - first], InfeasibleFragment()
+                break
+            self._note_values(x)
             self._note(number, x)
             bound.append(number)
         self._tell({number: self._tags.get(number, _FREE) for number in bound})
-        return len(fragments), contradiction
+        return len(fragments), problem
 
     def preview(self, number: int, x: Fragment) -> None:
         """Look up a fragment as if it had this number."""
         if self.constraints:
-            self._tell({number: self._tags_of(x)})
+            self._tell({number: self.components.tags(x)})
 
     def forget(self, fragments: Mapping[int, Fragment]) -> None:
-        """Remove these fragments, by number, or cancel their announcement."""
+        """Remove these fragments, by number, or cancel their announcement.
+
+        With rules, `bind` is to follow.
+        """
         bound = {number: x for number, x in fragments.items() if number in self._tags}
         for number, x in bound.items():
             del self._tags[number]
@@ -371,15 +615,19 @@ class Bindings:
                     del known[value]
         self._tell(dict.fromkeys(bound, _FREE))
 
-    def values(self, number: int) -> list[str]:
+    def values(self, number: int) -> Sequence[str]:
         """The linking values of a fragment."""
-        return [name for decided, name in self._tags.get(number, _FREE) if not decided]
+        return self._tags.get(number, _FREE).values
+
+    def holders(self, values: Iterable[tuple[str, str]]) -> list[int]:
+        """The fragments in memory with one of these values of rules, ascending."""
+        return sorted({n for value in values for n in self._holders.get(value, ())})
 
     @contextmanager
     def unlinked(self, number: int) -> Iterator[None]:
         """Make the run ignore the linking values of a fragment."""
         tags = self._tags.get(number, _FREE)
-        self._tell({number: frozenset(tag for tag in tags if tag[0])})
+        self._tell({number: tags._replace(values=())})
         try:
             yield
         finally:
@@ -390,52 +638,47 @@ class Bindings:
         return self.graph.members.get(self.graph.component.get(x.id, ""), ())
 
     def bound(self, components: Collection[str]) -> list[int]:
-        """The fragments of some components, ascending."""
-        wanted = {(True, component) for component in components}
-        return sorted(i for i, tags in self._tags.items() if not wanted.isdisjoint(tags))
+        """The fragments of some components of decisions, ascending."""
+        wanted = {self.components.of(component) for component in components}
+        return sorted(i for i, tags in self._tags.items() if tags.component in wanted)
 
     def component_of(self, fragment: int) -> str | None:
         """The component of a fragment, by number."""
-        tags = self._tags.get(fragment, _FREE)
-        return next((name for decided, name in tags if decided), None)
+        return self._tags.get(fragment, _FREE).component
 
     def allow(self, clusters: Iterable[Cluster]) -> bool:
         """Whether a grouping satisfies all constraints."""
-        return _satisfied(clusters if self._tags else (), self._tags, self.graph.apart)
+        return _satisfied(clusters if self._tags else (), self._tags, self.components.apart)
 
-    def bind_some(self, run: CompiledRun, fragments: Sequence[Fragment]) -> None:
+    def bind_some(self, run: CompiledRun, fragments: Sequence[int]) -> None:
         """Apply the constraints to a run over these fragments alone, in order.
 
-        The first fragment of a component has the linking values of all, so no other fragment takes
-        a place with one of them.
+        The first fragment of a component has the values and sets of all, so no other fragment takes
+        a place that bars one of them.
         """
         if not self.constraints:
             return
-        run.bind(self._apart())
-        values: dict[str, dict[str, None]] = {}
-        for x in fragments:
-            component = self.graph.component.get(x.id)
-            if component is not None:
-                values.setdefault(component, {}).update(dict.fromkeys(self.constraints.stated(x)))
-        tags = {}
-        for number, x in enumerate(fragments):
-            component = self.graph.component.get(x.id)
-            own = self.constraints.stated(x) if component is None else values.pop(component, ())
-            tags[number] = frozenset((False, value) for value in own)
-            if component is not None:
-                tags[number] |= {(True, component)}
-        run.tag(self._numbered(tags))
+        own = [self._tags.get(number, _FREE) for number in fragments]
+        together: dict[str, Tags] = {}
+        for tags in own:
+            if tags.component is not None:
+                so_far = together.get(tags.component, Tags(tags.component))
+                values = dict.fromkeys((*so_far.values, *tags.values))
+                sets = dict.fromkeys((*so_far.sets, *tags.sets))
+                together[tags.component] = Tags(tags.component, tuple(values), tuple(sets))
+        numbers = Numbers()
+        told = {}
+        for k, tags in enumerate(own):
+            if tags.component is not None:
+                tags = together.pop(tags.component, Tags(tags.component))
+            told[k] = numbers.of(tags)
+        run.bind(numbers.apart(self.components.apart))
+        run.put_sets(numbers.sets)
+        run.tag(told)
 
-    def _tell(self, tags: Mapping[int, frozenset[Tag]]) -> None:
+    def _tell(self, tags: Mapping[int, Tags]) -> None:
         if tags:
-            self._run.tag(self._numbered(tags))
-
-    def _numbered(self, tags: Mapping[int, frozenset[Tag]]) -> dict[int, tuple[int, Sequence[int]]]:
-        """Tags per fragment: the number of its component, or -1, and the numbers of its values."""
-        return {
-            number: (
-                next((self._component[name] for decided, name in own if decided), -1),
-                [self._value.setdefault(v, len(self._value)) for decided, v in own if not decided],
-            )
-            for number, own in tags.items()
-        }
+            known = len(self._numbers.sets)
+            told = {number: self._numbers.of(own) for number, own in tags.items()}
+            self._run.put_sets(self._numbers.sets[known:])
+            self._run.tag(told)

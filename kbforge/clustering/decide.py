@@ -87,14 +87,15 @@ def enforce(state: SessionState, constraints: Constraints, new: Sequence[Decisio
     """
     graph = DecisionGraph(constraints.decisions)
     # before they are in force: what comes in later would not be known to the old ones
-    state.have_ids(_ids(graph, new))
+    _have(state, _ids(graph, new))
     expelled = _named(state, [each for each in new if not each.same])
     for number in expelled:
         state.read(state.fragment(number))
     old = state.bindings.constraints, state.bindings.graph
-    state.bind(constraints, graph)
+    changed = state.bind(constraints, graph)
     try:
-        replacement = plan_enforcement(state, _bound(state, new), expelled)
+        concerned = sorted({*_bound(state, new), *changed})
+        replacement = plan_enforcement(state, concerned, expelled)
     except BaseException:
         state.bind(*old)
         raise
@@ -108,9 +109,48 @@ def lift(state: SessionState, constraints: Constraints, old: Sequence[Decision])
     If the likelihood fails, the dropped constraints are no longer in force, but some particles
     still satisfy them.
     """
-    state.have_ids(_ids(state.bindings.graph, old))
+    _have(state, _ids(state.bindings.graph, old))
     freed = _bound(state, old)
-    state.bind(constraints, DecisionGraph(constraints.decisions))
+    satisfy(state, state.bind(constraints, DecisionGraph(constraints.decisions)))
+    _revisit_each(state, freed)
+
+
+def govern(state: SessionState, constraints: Constraints) -> None:
+    """Apply other rules, and cluster again what the former ones alone parted or merged.
+
+    Raises:
+        LikelihoodError: no grouping that satisfies them is possible; the old ones stay in force.
+    """
+    state.have_all()
+    old, bindings = state.bindings.constraints, state.bindings
+    merged = [n for n, x in state.here() if not {*old.always} <= {*constraints.always}]
+    of = Counter(map(bindings.component_of, merged))
+    merged = [n for n in merged if of[bindings.component_of(n)] > 1]
+    enforce(state, constraints, ())
+    state.put_shared()
+    _revisit_each(state, merged)
+    freed = {*old.never} - {*constraints.never}
+    for number, x in list(state.here()) if freed else ():
+        if not freed.isdisjoint(name for name, _ in old.differing(x)):
+            bridged(state, number)
+
+
+def satisfy(state: SessionState, changed: Sequence[int]) -> None:
+    """Regroup fragments that rules bind in another way now."""
+    replacement = plan_enforcement(state, changed)
+    if replacement is not None:
+        state.replace(replacement)
+
+
+def _have(state: SessionState, ids: Sequence[str]) -> None:
+    """Load fragments, and those that rules may merge with them."""
+    state.have_ids(ids)
+    if state.ruled:
+        wanted = set(ids)
+        state.have_sharing([x for _, x in state.here() if x.id in wanted])
+
+
+def _revisit_each(state: SessionState, freed: Iterable[int]) -> None:
     visits = Counter[int]()
     for number in freed:
         if visits[number] < _MOST_VISITS:
@@ -126,22 +166,27 @@ def add_cornered(state: SessionState, x: Fragment) -> StepResult:
         LikelihoodError: the likelihood is not finite; the fragment has not been added.
     """
     number = len(state.held)
+    state.rebind()
     state.bindings.expect(number, (x,))
     try:
         step = state.table.add((x,), state.read(x), 0, apart=True)
     except BaseException:
         state.bindings.forget({number: x})
+        state.rebind()
         raise
     assert step is not None, "what its keys lead to is here"
     state.took_in((x,), (number,))
     state.note(step.before, step.after)
+    changed = state.rebind()
     component = state.bindings.component_of(number)
     assert component is not None
     try:
-        replacement = plan_enforcement(state, state.bindings.bound([component]))
+        concerned = sorted({*state.bindings.bound([component]), *changed})
+        replacement = plan_enforcement(state, concerned)
     except BaseException:
         state.replace(plan_removal(state, [number]))
         state.unnumber()
+        satisfy(state, state.rebind())
         raise
     assert replacement is not None
     state.replace(replacement)

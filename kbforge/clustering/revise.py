@@ -74,7 +74,7 @@ def clustered_again(state: SessionState, order: Sequence[int]) -> JointParticles
     """
     again = SessionState(replace(state.spec, index=None), state.rules, state.rng)
     items = [state.fragment(number) for number in order]
-    state.bindings.bind_some(again.run, items)
+    state.bindings.bind_some(again.run, order)
     for number, x in enumerate(items):
         try:
             again.table.add((x,), again.table.read((x,)), 0)

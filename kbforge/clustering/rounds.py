@@ -27,10 +27,10 @@ from typing import NamedTuple, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from kbforge.clustering.constraints import DecisionGraph
+from kbforge.clustering.constraints import Numbers, components_of, keys_of_values
 from kbforge.clustering.rules import DirichletProcess, Rules
 from kbforge.clustering.state import settings_of
-from kbforge.clustering.tables import keys_of
+from kbforge.clustering.tables import RuledIndex, keys_of
 from kbforge.contracts import (
     ConjugateLikelihood,
     Constraints,
@@ -190,24 +190,27 @@ class Agglomeration:
         """What keeps fragments apart, in order."""
         if not constraints:
             return None
-        graph = DecisionGraph(constraints.decisions)
-        number = {name: k for k, name in enumerate(graph.members)}
-        known: dict[str, int] = {}
-        values, component = [], []
-        for fragment in self._fragments:
-            stated = constraints.stated(fragment)
-            values.append([known.setdefault(value, len(known)) for value in stated])
-            component.append(number.get(graph.component.get(fragment.id, ""), -1))
-        apart = [[number[other] for other in graph.apart.get(name, ())] for name in number]
+        components, numbers = components_of(constraints, self._fragments.fragments), Numbers()
+        tags = [numbers.of(components.tags(fragment)) for fragment in self._fragments]
+        apart = numbers.apart(components.apart)
+        component, values, sets = zip(*tags, strict=True) if tags else ((), (), ())
         (value_start, flat), (apart_start, others) = end_to_end(values), end_to_end(apart)
+        set_start, flat_sets = end_to_end(sets)
+        stated_start, stated = end_to_end([values for _, values in numbers.sets])
         return structure(
             "kb_apart",
             component=np.array(component, np.int64),
             value_start=value_start,
             values=flat,
+            set_start=set_start,
+            sets=flat_sets,
             components=len(apart),
             apart_start=apart_start,
             apart=others,
+            n_sets=len(numbers.sets),
+            attribute=np.array([attribute for attribute, _ in numbers.sets], np.int64),
+            stated_start=stated_start,
+            stated=stated,
         )
 
     def run(self) -> Iterator[int]:
@@ -336,7 +339,8 @@ class Agglomeration:
 
     def _postings(self, found: _Columns) -> dict[int, KeyFamilies]:
         """The families that keys lead to: of the clusters that hold a fragment with the key."""
-        starts, keys = keys_of(self._index, Taken.of(self._fragments.fragments))
+        index = RuledIndex(self._index, self._spec.constraints)
+        starts, keys = keys_of(index, Taken.of(self._fragments.fragments))
         n, firsts = len(starts) - 1, found.members[starts_of(found.lengths)[:-1]]
         in_family = np.unique(np.repeat(firsts, found.lengths) * n + found.members)
         families, held = np.divmod(in_family, n)
@@ -347,11 +351,19 @@ class Agglomeration:
         new[1:] = (key[1:] != key[:-1]) | (family[1:] != family[:-1])
         key, family = key[new], family[new]
         begin = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])[: len(key)])
-        ends, most, led = [*begin[1:].tolist(), len(key)], self._index.families, family.tolist()
+        ends, led = [*begin[1:].tolist(), len(key)], family.tolist()
+        constraints = self._spec.constraints
+        ruled = self._fragments.fragments if constraints.always else ()
+        shared = map(constraints.shared, ruled)
+        most = dict.fromkeys(chain.from_iterable(map(keys_of_values, shared)), n)
         return {
-            one: KeyFamilies(tuple(led[first : min(end, first + most)]), end - first > most)
+            one: _families(led[first:end], most.get(one, self._index.families))
             for one, first, end in zip(key[begin].tolist(), begin.tolist(), ends, strict=True)
         }
+
+
+def _families(led: Sequence[int], most: int) -> KeyFamilies:
+    return KeyFamilies(tuple(led[:most]), len(led) > most)
 
 
 def _pages(found: _Columns) -> Iterator[SubproblemData]:

@@ -16,7 +16,15 @@ import numpy as np
 
 from kbforge.clustering.compiled import EncodedBatch
 from kbforge.clustering.constraints import DecisionGraph, called
-from kbforge.clustering.decide import add_cornered, bridged, enforce, lift, plan_removal
+from kbforge.clustering.decide import (
+    add_cornered,
+    bridged,
+    enforce,
+    govern,
+    lift,
+    plan_removal,
+    satisfy,
+)
 from kbforge.clustering.revise import revised
 from kbforge.clustering.rules import InfeasibleFragment, Rules
 from kbforge.clustering.scoring import LookAhead, StepDemand
@@ -241,10 +249,11 @@ class SmcSession:
         """Add one of the fragments read, after those before it; errors as those of `add`."""
         state, x = self._state, batch.fragments[k]
         state.have_ids(state.bindings.mates(x))
+        state.have_sharing((x,))
         number = len(state.held)
-        contradiction = state.bindings.expect(number, (x,))[1]
-        if contradiction is not None:
-            raise contradiction
+        problem = state.bindings.expect(number, (x,))[1]
+        if problem is not None:
+            raise problem
         try:
             step = batch.table.add(batch.fragments, batch.records, k)
             if step is None:
@@ -252,6 +261,7 @@ class SmcSession:
                 step = batch.table.add(batch.fragments, batch.records, k)
         except BaseException:
             state.bindings.forget({number: x})
+            state.rebind()
             raise
         assert step is not None, "what its keys lead to is here"
         return step
@@ -296,7 +306,7 @@ class SmcSession:
         state, fragments, at = self._state, batch.fragments, 0
         while at < len(fragments):
             first = len(state.held)
-            some, contradiction = state.bindings.expect(first, fragments[at:])
+            some, problem = state.bindings.expect(first, fragments[at:])
             taken, refusal = state.run.add(compiled, batch.records, at, at + some)
             left = fragments[at + len(taken) : at + some]
             state.bindings.forget(dict(enumerate(left, first + len(taken))))
@@ -305,13 +315,15 @@ class SmcSession:
                 state.note(step.before, step.after)
             steps += taken
             at += len(taken)
-            if isinstance(refusal, InfeasibleFragment):
+            if left or problem is not None:
+                state.rebind()
+            if isinstance(refusal or problem, InfeasibleFragment):
                 steps.append(self._add_cornered(fragments[at]))
                 at += 1
             elif refusal is not None:
                 raise LikelihoodError(f'fragment "{quoted(fragments[at].id)}": {refusal}')
-            elif contradiction is not None:
-                raise contradiction
+            elif problem is not None:
+                raise problem
 
     def _encoded(
         self, compiled: KernelClusters, fragments: Sequence[Fragment]
@@ -337,10 +349,13 @@ class SmcSession:
     # -- other changes ------------------------------------------------------------------------
 
     def remove(self, ids: Sequence[str]) -> None:
-        self._state.have_ids(ids)
+        state = self._state
+        state.have_ids(ids)
         removed = dict.fromkeys(map(self.number, ids))
         if removed:
-            self._state.replace(plan_removal(self._state, removed))
+            state.have_sharing(map(state.fragment, removed))
+            state.replace(plan_removal(state, removed))
+            satisfy(state, state.rebind())
 
     def revise(
         self,
@@ -364,6 +379,17 @@ class SmcSession:
             known = self.constraints
             more = replace(known, decisions=(*known.decisions, *decisions))
             enforce(self._state, more, decisions)
+
+    def govern(self, never: Sequence[str], always: Sequence[str]) -> None:
+        known = self.constraints
+        wanted = replace(known, never=tuple(never), always=tuple(always))
+        if wanted != known:
+            govern(self._state, wanted)
+
+    @property
+    def contradictions(self) -> tuple[Sequence[str], int]:
+        components = self._state.bindings.components
+        return components.reasons, components.left
 
     def lift(self, decisions: Sequence[Decision]) -> None:
         left = list(self.constraints.decisions)

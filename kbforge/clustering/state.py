@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from kbforge.clustering.compiled import CompiledRun, EncodedBatch
-from kbforge.clustering.constraints import Bindings, DecisionGraph
+from kbforge.clustering.constraints import Bindings, DecisionGraph, keys_of_values
 from kbforge.clustering.regroup import (
     Replacement,
     Row,
@@ -39,6 +39,7 @@ from kbforge.clustering.tables import (
     KernelTable,
     PythonTable,
     Rivals,
+    RuledIndex,
     keys_of,
 )
 from kbforge.contracts import (
@@ -47,6 +48,7 @@ from kbforge.contracts import (
     Constraints,
     Fragment,
     IntArray,
+    KeyFamilies,
     ModelSpec,
     Pages,
     SubproblemData,
@@ -97,6 +99,8 @@ class SessionState:
         # whether a step looks at all clusters
         self._whole = spec.index is None or not rules.splits
         self.run = CompiledRun(kernel_library(), rules, self.prior, spec.index, rng)
+        self._index = None if spec.index is None else RuledIndex(spec.index, Constraints())
+        self.spec = replace(self.spec, index=self._index)
         self.sets: SessionScores | None = None
         if isinstance(self.spec.likelihood, ScoreCache):
             self.sets = SessionScores(self.spec.likelihood)
@@ -112,6 +116,7 @@ class SessionState:
         self._numbers: dict[str, int] | None = None  # by id; made when it is first asked for
         self._known: set[int] = set()  # keys, of a session with a source
         self._asked: set[str] = set()  # ids that were looked up in it
+        self._shared: set[tuple[str, str]] = set()  # values of rules whose fragments are here
         self._absent: set[int] = set()  # numbers that no fragment has, as far as they are known
         self._searched = 0  # no fragment has a smaller number
 
@@ -151,11 +156,26 @@ class SessionState:
             self.since, self._numbers = {}, {}
             self.run.changed_postings()  # from now on it is noted what changes
 
-    def bind(self, constraints: Constraints, graph: DecisionGraph) -> None:
-        """Apply these constraints from now on; the particles stay."""
-        every = constraints.link is not None or constraints.known
+    def bind(self, constraints: Constraints, graph: DecisionGraph) -> list[int]:
+        """Apply these constraints from now on; the particles stay.
+
+        Returns the fragments that rules bind in another way now.
+        """
+        every = any((constraints.link, constraints.known, *constraints.rules.values()))
         some = None if every else self.with_ids(graph.component)
-        self.bindings.bind(constraints, graph, self.here(some))
+        changed = self.bindings.bind(constraints, graph, self.here(some))
+        if self._index is not None:
+            self._index.constraints = constraints
+        return [n for n in changed if self.ruled and n < len(self.held) and self.held[n]]
+
+    def rebind(self) -> list[int]:
+        """The same after fragments have gone, or were announced and have not come."""
+        return self.bind(self.bindings.constraints, self.bindings.graph) if self.ruled else []
+
+    @property
+    def ruled(self) -> bool:
+        """Whether rules are in force."""
+        return any(self.bindings.constraints.rules.values())
 
     # -- what is known ------------------------------------------------------------------------
 
@@ -296,6 +316,30 @@ class SessionState:
             self.have(sorted(self.source.numbers(unknown).values()))
             self._asked.update(unknown)
 
+    def have_sharing(self, fragments: Iterable[Fragment]) -> None:
+        """Load those that rules or decisions may merge with some fragments, and so on."""
+        always, ahead = self.bindings.constraints.always, list(fragments)
+        while self.source is not None and always and ahead:
+            self.have_ids([id for x in ahead for id in self.bindings.mates(x)])
+            values = {v for x in ahead for v in self.bindings.constraints.shared(x)} - self._shared
+            self._shared |= values
+            keys = np.array(keys_of_values(values), dtype=np.int64)
+            self.know(keys.tolist())
+            self.reach(keys, closed=True)
+            ahead = [self.fragment(n) for n in self.bindings.holders(values)]
+
+    def put_shared(self) -> None:
+        """Let the keys of values that rules compare lead to the fragments in memory."""
+        leads: dict[int, dict[int, None]] = {}
+        for page in self.pages(self.run.names().tolist() if self._index else ()):
+            for cluster in sorted(page.clusters().values()):
+                for x in map(self.fragment, cluster):
+                    for key in keys_of_values(self.bindings.constraints.shared(x)):
+                        leads.setdefault(key, {})[cluster[0]] = None
+        postings = {key: KeyFamilies(tuple(led), False) for key, led in leads.items()}
+        self.run.put_postings(postings, changes=True)
+        self._known.update(postings)
+
     def have_all(self) -> None:
         """Load all subproblems."""
         if self.source is not None:
@@ -343,11 +387,13 @@ class SessionState:
         self.last = None
         new = {number: fragments[number] for number in numbers_in(pages)}
         self.table.hold(pages, new)
-        self.bindings.take_in(new)
+        changed = self.bindings.take_in(new)
         self.run.hold(pages)
         for number, x in new.items():
             self.held[number] = x
         self._put_ids(new)
+        if changed:
+            self.rebind()
 
     def _is_elsewhere(self, number: int) -> bool:
         """Whether a fragment may exist that is not in memory."""

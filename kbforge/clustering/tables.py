@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.clustering.compiled import CompiledRun, EncodedBatch
+from kbforge.clustering.constraints import keys_of_values
 from kbforge.clustering.lineage import Lineage
 from kbforge.clustering.scoring import FragmentsByNumber, Key, SessionScores, StepDemand
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
     ConjugateLikelihood,
+    Constraints,
     FloatArray,
     Fragment,
     IntArray,
@@ -34,7 +36,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import LikelihoodError
 from kbforge.kernel.binding import EncodedFragments, KernelClusters, MergingClusters, address
-from kbforge.numerics import capacity_for, grown
+from kbforge.numerics import capacity_for, end_to_end, grown
 
 FragmentSource: TypeAlias = Callable[[], FragmentsByNumber]
 """Returns fragments by number."""
@@ -640,6 +642,25 @@ def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> E
     return EncodedBatch(
         EncodedFragments(_NOTHING, nothing, nothing, None), *keys_of(index, fragments)
     )
+
+
+class RuledIndex(CandidateIndex):
+    """An index with a key for each value that makes fragments the same entity by a rule."""
+
+    def __init__(self, index: CandidateIndex, constraints: Constraints) -> None:
+        self.index, self.constraints = index, constraints
+        self.families, self.shared, self.compared = index.families, index.shared, index.compared
+
+    def keys(self, fragment: Fragment) -> Sequence[int]:
+        found: list[int] = self.keys_of((fragment,))[1].tolist()
+        return found
+
+    def keys_of(self, fragments: Sequence[Fragment]) -> tuple[IntArray, IntArray]:
+        starts, keys = self.index.keys_of(fragments)
+        if not self.constraints.always:
+            return starts, keys
+        more, flat = end_to_end([keys_of_values(self.constraints.shared(x)) for x in fragments])
+        return starts + more, np.insert(keys, np.repeat(starts[1:], np.diff(more)), flat)
 
 
 def keys_of(

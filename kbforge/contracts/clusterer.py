@@ -51,6 +51,12 @@ yet or no longer. `link` names an attribute whose values are unique within an en
 tables without duplicates are linked. `known` separates the entities of an authority. A grouping
 that violates a constraint has no weight.
 
+*Rules.* Values are compared without case and spaces; a missing value says nothing. `always` names
+attributes: fragments that share a value of one are the same entity, in order of arrival, unless
+another constraint keeps them apart. `never` names attributes: two fragments whose values of one are
+disjoint are different entities. Decisions that merge such fragments win: what they merge is exempt
+from that rule.
+
 *Paging.* A `Snapshot` holds a whole session. A store holds it in pages instead, one for each
 subproblem. A session that is opened on pages fetches those that a fragment's keys lead to before it
 adds the fragment. Its results equal those of a session that holds all pages, bit for bit.
@@ -67,6 +73,7 @@ from enum import StrEnum
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from unicodedata import normalize
 
 import numpy as np
 
@@ -96,12 +103,14 @@ class Constraints:
 
     Two fragments that share a value of the attribute `link` are different entities; "source" is
     where a fragment comes from, and None sets no such rule. With `known`, so are two fragments that
-    represent entities of an authority (`Fragment.known`).
+    represent entities of an authority (`Fragment.known`). `never` and `always` are rules.
     """
 
     decisions: tuple[Decision, ...] = ()
     link: str | None = None
     known: bool = False
+    never: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
 
     def stated(self, fragment: Fragment) -> tuple[str, ...]:
         """The fragment's values of `link`; no other fragment of its entity has one of them.
@@ -116,9 +125,37 @@ class Constraints:
             return (fragment.source, *known)
         return (*dict.fromkeys(values or ()), *known)
 
+    def differing(self, fragment: Fragment) -> tuple[StatedSet, ...]:
+        """What a fragment states of the attributes that must not differ."""
+        sets = ((name, comparable(fragment.properties.get(name, ()))) for name in self.never)
+        return tuple((name, frozenset(values)) for name, values in sets if values)
+
+    def shared(self, fragment: Fragment) -> tuple[tuple[str, str], ...]:
+        """The attributes and values that make a fragment the same entity as others with them."""
+        of = fragment.properties
+        return tuple((name, v) for name in self.always for v in comparable(of.get(name, ())))
+
+    @property
+    def rules(self) -> dict[str, tuple[str, ...]]:
+        """The attributes of each kind of rule."""
+        return {"never": self.never, "always": self.always}
+
     def __bool__(self) -> bool:
         """Whether there are any constraints."""
-        return bool(self.decisions) or self.link is not None or self.known
+        return any((self.decisions, self.link is not None, self.known, self.never, self.always))
+
+
+StatedSet: TypeAlias = tuple[str, frozenset[str]]
+"""An attribute, and values of it in comparable form."""
+
+
+def comparable(values: Sequence[str]) -> list[str]:
+    """Distinct values without case and spaces, and without those that say nothing."""
+    folded = ("".join(normalize("NFKC", value).casefold().split()) for value in values)
+    return [v for v in dict.fromkeys(folded) if v not in _NOTHING and any(map(str.isalnum, v))]
+
+
+_NOTHING = {"n/a", "na", "nan", "nil", "none", "null", "unknown"}
 
 
 KNOWN = "\0known"
@@ -313,6 +350,23 @@ class Session(Protocol):
             LikelihoodError: no grouping that satisfies them is possible; nothing has changed.
 
         """
+        ...
+
+    def govern(self, never: Sequence[str], always: Sequence[str]) -> None:
+        """Replace the rules: attributes that must not differ, and those that merge fragments.
+
+        All subproblems are loaded. What the former rules alone parted or merged is clustered again.
+
+        Raises:
+            LikelihoodError: no grouping that satisfies them is possible; nothing has changed.
+
+        """
+        ...
+
+    @property
+    def contradictions(self) -> tuple[Sequence[str], int]:
+        """Sentences about rules that do not hold for some fragments in memory, because another
+        constraint forbids it; and the number of further ones."""
         ...
 
     def lift(self, decisions: Sequence[Decision]) -> None:

@@ -27,7 +27,7 @@ using kbforge::Outcome;
 using kbforge::Run;
 using kbforge::Table;
 
-std::int32_t kb_version(void) { return 25; }
+std::int32_t kb_version(void) { return 26; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -64,12 +64,16 @@ void kb_bind(Run* run, std::int64_t components, const std::int64_t* apart_start,
 
 void kb_tag(Run* run, std::int64_t n, const std::int64_t* fragments,
             const std::int64_t* components, const std::int64_t* value_start,
-            const std::int64_t* values) {
+            const std::int64_t* values, const std::int64_t* set_start, const std::int64_t* sets) {
   for (std::int64_t k = 0; k < n; ++k) {
     run->constraints->tag(static_cast<kbforge::Number>(fragments[k]),
-                          static_cast<std::int32_t>(components[k]), values + value_start[k],
-                          value_start[k + 1] - value_start[k]);
+                          kbforge::tags_at(k, components, value_start, values, set_start, sets));
   }
+}
+
+void kb_put_sets(Run* run, std::int64_t n, const std::int64_t* attribute,
+                 const std::int64_t* start, const std::int64_t* values) {
+  run->constraints->apart.put_sets(n, attribute, start, values);
 }
 
 void kb_tag_clusters(Run* run) {

@@ -129,12 +129,15 @@ struct kb_rival {
   double alone;           // L({x}); without a table, 0
 };
 
-// What keeps fragments apart: each one's component of decisions, or -1, and its values of the linking
-// attribute; by component, those that it is apart from.
+// What keeps fragments apart: each one's component, or -1, its values of the linking attribute, and
+// its sets of values of attributes that must not differ; by component, those that it is apart from;
+// by set, its attribute and its values.
 struct kb_apart {
-  const std::int64_t *component, *value_start, *values;
+  const std::int64_t *component, *value_start, *values, *set_start, *sets;
   std::int64_t components;
   const std::int64_t *apart_start, *apart;
+  std::int64_t n_sets;
+  const std::int64_t *attribute, *stated_start, *stated;
 };
 
 // Raised whenever something here changes (kbforge/kernel/binding.py).
@@ -161,11 +164,15 @@ KB_API void kb_run_sizes(kbforge::Run* run, std::int64_t n, const double* log_si
 // that it is apart from. No fragment has a tag yet.
 KB_API void kb_bind(kbforge::Run* run, std::int64_t components, const std::int64_t* apart_start,
                     const std::int64_t* apart);
+// Further sets of values, each of an attribute that must not differ, numbered on.
+KB_API void kb_put_sets(kbforge::Run* run, std::int64_t n, const std::int64_t* attribute,
+                        const std::int64_t* start, const std::int64_t* values);
 // Fragments, which may be yet to come, are in components, or -1, and have values of the linking
-// attribute.
+// attribute, and sets.
 KB_API void kb_tag(kbforge::Run* run, std::int64_t n, const std::int64_t* fragments,
                    const std::int64_t* components, const std::int64_t* value_start,
-                   const std::int64_t* values);
+                   const std::int64_t* values, const std::int64_t* set_start,
+                   const std::int64_t* sets);
 // Have all clusters that are held the tags of their fragments.
 KB_API void kb_tag_clusters(kbforge::Run* run);
 // The clusters to compare a fragment, the next one or one after it, with: those that its keys lead to,
@@ -231,6 +238,8 @@ KB_API std::int32_t kb_export_heaviest(kbforge::Run* run, std::int64_t name, kb_
 KB_API void kb_export_led(kbforge::Run* run, kb_led* led);
 KB_API void kb_changed_led(kbforge::Run* run, kb_led* led);
 KB_API void kb_led_of(kbforge::Run* run, std::int64_t n, const std::int64_t* keys, kb_led* led);
+// Keys are never closed, however many families they lead to.
+KB_API void kb_keep_open(kbforge::Run* run, std::int64_t n, const std::int64_t* keys);
 // Keys lead there from now on; `changes`: whether kb_changed_led is to tell.
 KB_API void kb_put_led(kbforge::Run* run, std::int64_t n, const std::int64_t* keys,
                        const std::int64_t* counts, const std::int64_t* families,

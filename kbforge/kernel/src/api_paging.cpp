@@ -84,6 +84,10 @@ void kb_led_of(Run* run, std::int64_t n, const std::int64_t* keys, kb_led* led) 
   tell(run, run->index.contents(keys, static_cast<std::size_t>(n)), led);
 }
 
+void kb_keep_open(Run* run, std::int64_t n, const std::int64_t* keys) {
+  for (std::int64_t k = 0; k < n; ++k) run->index.keep_open(keys[k]);
+}
+
 void kb_put_led(Run* run, std::int64_t n, const std::int64_t* keys, const std::int64_t* counts,
                 const std::int64_t* families, const std::uint8_t* closed, std::int32_t changes) {
   std::vector<Number> led;

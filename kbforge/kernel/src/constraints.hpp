@@ -1,7 +1,7 @@
 // Constraints: which clusters a new fragment may join (kbforge/clustering/constraints.py).
 //
-// Fragments have tags: the component of decisions that they are in, and their values of the linking
-// attribute. A cluster has the tags of its fragments.
+// Fragments have tags: the component that they are in, their values of the linking attribute, and what
+// they state of attributes that must not differ. A cluster has the tags of its fragments.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,36 @@ namespace kbforge {
 bool meet(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b);
 void unite(std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b);
 
+// What a group of fragments has that may keep it apart from others.
+struct Tags {
+  std::vector<std::int32_t> components, values, sets;  // each ascending
+
+  void add(const Tags& more);
+  bool empty() const { return components.empty() && values.empty() && sets.empty(); }
+};
+
+// Of arrays by fragment, those of one: its component, or kNone, its values and its sets.
+Tags tags_at(std::int64_t k, const std::int64_t* component, const std::int64_t* value_start,
+             const std::int64_t* values, const std::int64_t* set_start, const std::int64_t* sets);
+
+// What keeps groups of fragments apart.
+struct Apart {
+  std::vector<std::vector<std::int32_t>> components;  // by component, those apart from it, ascending
+  std::vector<std::int32_t> attributes;               // by set of values, the attribute that has them
+  std::vector<std::vector<std::int32_t>> sets;        // by set of values, ascending
+
+  void put_components(std::int64_t n, const std::int64_t* start, const std::int64_t* apart);
+  // Further sets of values.
+  void put_sets(std::int64_t n, const std::int64_t* attribute, const std::int64_t* start,
+                const std::int64_t* values);
+  bool bars(const Tags& one, const Tags& other) const;
+};
+
 class Constraints {
  public:
+  // What is apart from what.
+  Apart apart;
+
   // The clusters that a fragment is compared with.
   struct Bounds {
     const std::vector<Slot>* slots;
@@ -25,8 +53,8 @@ class Constraints {
 
   // The components that each component is apart from; no fragment and no cluster has a tag yet.
   void bind(std::int64_t components, const std::int64_t* apart_start, const std::int64_t* apart);
-  // A fragment, which may be yet to come, is in a component, or in kNone, and has these values.
-  void tag(Number fragment, std::int32_t component, const std::int64_t* values, std::int64_t n);
+  // A fragment, which may be yet to come, has tags.
+  void tag(Number fragment, Tags&& tags);
 
   // Of the clusters looked up, ascending, those that the fragment may join; or those that it must.
   // Valid until the next call.
@@ -40,10 +68,6 @@ class Constraints {
   void release(Slot slot);
 
  private:
-  struct Tags {
-    std::vector<std::int32_t> components, values;  // each ascending
-  };
-
   // Tags by number, of the few that have any: a place for each number, and the tags there.
   class TagsOf {
    public:
@@ -57,11 +81,9 @@ class Constraints {
   };
 
   bool bars(const Tags& own, Slot slot) const;
-  void add(Tags& tags, const Tags& more) const;
   void hold(Slot slot, Tags&& tags);
 
-  std::vector<std::vector<std::int32_t>> apart_;  // by component, ascending
-  std::vector<std::vector<Slot>> holders_;        // by component, the clusters with its fragments
+  std::vector<std::vector<Slot>> holders_;  // by component, the clusters with its fragments
   TagsOf of_fragment_, of_slot_;
   std::vector<Slot> slots_;
 };

@@ -45,7 +45,7 @@ void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
   for (std::int64_t key : out.keys) {
     const Entry* entry = find(key);
     if (entry && entry->closed) continue;
-    if (entry && leads_too_far(state, key, *entry, out)) {
+    if (entry && leads_too_far(state, key, *entry, out) && !entry->kept) {
       out.closing.push_back(key);
     } else {
       out.open.push_back(key);

@@ -77,6 +77,8 @@ class Index {
   std::vector<Led> changed();
   // A key leads there from now on; `counts`: whether that is a change.
   void put(std::int64_t key, const std::vector<Number>& families, bool closed, bool counts);
+  // A key is never closed, however many families it leads to.
+  void keep_open(std::int64_t key) { made(key).kept = true; }
   // The families that keys lead to and that lie elsewhere; with `all`, those of closed keys, too.
   std::vector<Number> elsewhere(const State& state, const std::int64_t* keys, std::size_t n,
                                 bool all) const;
@@ -85,7 +87,7 @@ class Index {
   struct Entry {
     std::int64_t key = 0;
     std::uint32_t start = 0, count = 0, room = 0;
-    bool used = false, closed = false, noted = false;
+    bool used = false, closed = false, noted = false, kept = false;
   };
 
   Entry* find(std::int64_t key);

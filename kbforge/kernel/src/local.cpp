@@ -322,7 +322,7 @@ bool Local::run(std::size_t part, const Pair* compared_end, Table& table) {
 // Each unit that something is kept apart from is a component of its own.
 void Local::bind(std::size_t part, Run& run) const {
   const std::size_t n = units_.size(part);
-  std::vector<Marks> marks(n);
+  std::vector<Tags> marks(n);
   for (std::size_t k = 0; k < n; ++k) {
     const std::int32_t first = units_.begin(part)[k];
     for (auto unit = held_.begin(first); unit != held_.end(first); ++unit) {
@@ -339,8 +339,8 @@ void Local::bind(std::size_t part, Run& run) const {
   run.constraints.reset(new Constraints());
   run.constraints->bind(static_cast<std::int64_t>(n), starts.data(), apart.data());
   for (std::size_t k = 0; k < n; ++k) {
-    if (marks[k].values.empty() && marks[k].components.empty()) continue;
-    run.constraints->tag(static_cast<Number>(k), static_cast<std::int32_t>(k), nullptr, 0);
+    if (marks[k].empty()) continue;
+    run.constraints->tag(static_cast<Number>(k), Tags{{static_cast<std::int32_t>(k)}, {}, {}});
   }
 }
 

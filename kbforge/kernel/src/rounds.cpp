@@ -61,6 +61,13 @@ class Alike {
   std::vector<std::int32_t> slots_;
 };
 
+// Whether two fragments have the same sets of values that must not differ.
+bool same_sets(const kb_apart& apart, std::int32_t x, std::int32_t y) {
+  const std::int64_t* at = apart.set_start;
+  return std::equal(apart.sets + at[x], apart.sets + at[x + 1], apart.sets + at[y],
+                    apart.sets + at[y + 1]);
+}
+
 // Equal gains are ordered by lot: if all clusters that state the same preferred one of them, two of
 // them would merge in a round.
 std::uint64_t lot(std::int32_t x, std::int32_t y) {
@@ -89,11 +96,6 @@ double put_together(Table& table, const Record& x, bool first, Slot slot, Slot s
   return alone + ratio;
 }
 
-void Marks::add(const Marks& more) {
-  unite(values, more.values);
-  unite(components, more.components);
-}
-
 Rounds::Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
                const std::vector<double>& log_cluster, double least, double certain,
                std::size_t workers)
@@ -111,8 +113,8 @@ Rounds::Rounds(Table& table, const Batch& fragments, const kb_apart* apart,
   give_back_memory();
 }
 
-// Fragments that must be together are one unit, and those that state the same if that is certain; a
-// fragment that has a linking value is one by itself.
+// Fragments that must be together are one unit, and those that state the same if that is certain,
+// unless what must not differ does; a fragment that has a linking value is one by itself.
 void Rounds::make_units(const kb_apart* apart) {
   const auto n = static_cast<std::int32_t>(fragments_.n);
   std::vector<std::int32_t> group(n), next(n, kNone);  // of those of a group
@@ -128,7 +130,8 @@ void Rounds::make_units(const kb_apart* apart) {
     if (component != kNone) {
       group[x] = of_component.emplace(component, fresh).first->second;
     } else if (!valued && fragments_.record(x).n) {
-      group[x] = group[alike.first(x)];
+      const std::int32_t other = alike.first(x);
+      if (!apart || same_sets(*apart, x, other)) group[x] = group[other];
     }
     if (group[x] == fresh) {
       first.push_back(x);
@@ -193,33 +196,16 @@ void Rounds::place(std::int32_t unit) {
 }
 
 void Rounds::note_marks(const kb_apart& apart) {
-  apart_.resize(apart.components);
-  for (std::int64_t k = 0; k < apart.components; ++k) {
-    apart_[k].assign(apart.apart + apart.apart_start[k], apart.apart + apart.apart_start[k + 1]);
-    std::sort(apart_[k].begin(), apart_[k].end());
-  }
+  apart_.put_components(apart.components, apart.apart_start, apart.apart);
+  apart_.put_sets(apart.n_sets, apart.attribute, apart.stated_start, apart.stated);
   marks_.resize(n_units());
   for (std::int32_t unit = 0; unit < n_units(); ++unit) {
     for (std::int64_t at = unit_start_[unit]; at < unit_start_[unit + 1]; ++at) {
-      const std::int32_t x = unit_fragments_[at];
-      std::vector<std::int32_t> values(apart.values + apart.value_start[x],
-                                       apart.values + apart.value_start[x + 1]);
-      std::sort(values.begin(), values.end());
-      Marks own{values, {}};
-      if (apart.component[x] != kNone) {
-        own.components.push_back(static_cast<std::int32_t>(apart.component[x]));
-      }
-      marks_[unit].add(own);
+      marks_[unit].add(tags_at(unit_fragments_[at], apart.component, apart.value_start,
+                               apart.values, apart.set_start, apart.sets));
     }
   }
   unit_marks_ = marks_;
-}
-
-bool Rounds::barred(const Marks& one, const Marks& other) const {
-  if (meet(one.values, other.values)) return true;
-  return std::any_of(one.components.begin(), one.components.end(), [&](std::int32_t component) {
-    return meet(apart_[component], other.components);
-  });
 }
 
 // -- which clusters to compare ----------------------------------------------------------------

@@ -23,13 +23,6 @@ namespace kbforge {
 // Units of a gain in one nat.
 constexpr double kGainUnits = 65536.0;
 
-// What a group of fragments has that may keep it apart from others: values of the linking attribute,
-// and components of decisions.
-struct Marks {
-  std::vector<std::int32_t> values, components;  // each ascending
-  void add(const Marks& more);
-};
-
 // Let a cluster take in a fragment, or, if it is the `first`, be it; what L gains, nats.
 double put_together(Table& table, const Record& x, bool first, Slot slot, Slot spare);
 
@@ -136,7 +129,7 @@ class Rounds {
   const std::deque<Rival>& rivals() const { return rivals_; }
   // Pairs of units that were compared.
   const ComparedPairs& compared() const { return compared_; }
-  const Marks& marks(std::int32_t unit) const { return unit_marks_[unit]; }
+  const Tags& marks(std::int32_t unit) const { return unit_marks_[unit]; }
   std::int32_t size(std::int32_t cluster) const { return size_[cluster]; }
   // Of the present clusters, unnormalised, nats.
   double log_posterior() const { return log_posterior_; }
@@ -144,7 +137,7 @@ class Rounds {
   double log_marginal(std::int32_t cluster) const { return score_[cluster]; }
   double log_cluster(std::int32_t size) const { return log_cluster_[size]; }
   bool bound() const { return !marks_.empty(); }
-  bool barred(const Marks& one, const Marks& other) const;
+  bool barred(const Tags& one, const Tags& other) const { return apart_.bars(one, other); }
 
  private:
   static constexpr std::int32_t kBarred = std::numeric_limits<std::int32_t>::min();
@@ -182,9 +175,9 @@ class Rounds {
   std::vector<std::int32_t> into_, size_, best_, best_gain_;
   std::vector<double> score_;
   double log_posterior_ = 0.0;
-  std::vector<Marks> marks_, unit_marks_;  // none, if nothing is kept apart
-  std::vector<std::vector<std::int32_t>> apart_;  // by component, ascending
-  std::vector<std::vector<Edge>> edges_;          // by cluster, ascending; none: not yet compared
+  std::vector<Tags> marks_, unit_marks_;  // none, if nothing is kept apart
+  Apart apart_;
+  std::vector<std::vector<Edge>> edges_;  // by cluster, ascending; none: not yet compared
   std::vector<Merge> merges_;
   std::deque<Rival> rivals_;  // grows without being copied
   ComparedPairs compared_;
