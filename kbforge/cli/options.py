@@ -169,6 +169,14 @@ Link: TypeAlias = Annotated[
         metavar="ATTRIBUTE",
     ),
 ]
+Rules: TypeAlias = Annotated[
+    str | None,
+    option(
+        "--rules",
+        'TOML file of rules: never = ["vat id"] keeps apart fragments whose values of it differ, '
+        'always = ["passport"] merges those that share a value.',
+    ),
+]
 Refers: TypeAlias = Annotated[
     str,
     option(

@@ -9,7 +9,7 @@ import typer
 from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.options import option
-from kbforge.errors import UsageError, counted, lasting, quoted
+from kbforge.errors import UsageError, counted, lasting, listed, quoted
 
 if TYPE_CHECKING:
     from kbforge.jobs.report import Status
@@ -280,6 +280,18 @@ def decide(
             "answers that kbforge review collected; - for standard input.",
         ),
     ] = None,
+    rules: Annotated[
+        str | None,
+        option(
+            "--rules",
+            'Replace the rules of the store by those of a TOML file: never = ["vat id"] keeps '
+            'apart fragments whose values of it differ, always = ["passport"] merges those that '
+            "share a value. An empty file withdraws all.",
+        ),
+    ] = None,
+    rehearse: Annotated[
+        bool, option("--try", "With --rules: only tell how many entities would change.")
+    ] = False,
     unknown: Annotated[
         bool, option("--unknown", "Allow fragments that the store does not have yet.")
     ] = False,
@@ -303,6 +315,9 @@ def decide(
     A value settles an attribute of the fragment's entity: it is the golden one by every policy,
     with your name. What sources state stays. The last such decision holds.
 
+    --rules holds for all that the store has and for all that comes, also from kbforge cluster
+    --into. Decisions win over rules, and never wins over always.
+
     --undo withdraws a decision. If the store has not changed since, it is restored exactly;
     otherwise the fragments that the decision affected are clustered again without it.
 
@@ -318,6 +333,8 @@ def decide(
 
         kbforge decide kb.sqlite --file decisions.jsonl --json
 
+        kbforge decide kb.sqlite --rules rules.toml --try
+
         kbforge decide kb.sqlite --list
 
         kbforge decide kb.sqlite --undo 3
@@ -327,6 +344,14 @@ def decide(
     from kbforge.store.audit import signed
 
     given = [part for part in (said, a, b, value) if part is not None]
+    if rehearse and rules is None:
+        raise UsageError("--try requires --rules")
+    if rules is not None:
+        if given or file is not None or list_them or undo is not None:
+            raise UsageError("--rules makes no decision; give it by itself")
+        with signed(by, note):
+            _set_rules(store, rules, rehearse, as_json)
+        return
     if list_them or undo is not None:
         if given or file is not None or (list_them and undo is not None):
             raise UsageError("--list and --undo make no decision; give one of them by itself")
@@ -357,6 +382,25 @@ def decide(
     if done.told["already"]:
         which += f" {'is' if len(numbers) == 1 else 'are'} in force already"
     console.print_done(done, store, which if numbers else "nothing was decided", as_json)
+
+
+def _set_rules(store: str, rules: str, rehearse: bool, as_json: bool) -> None:
+    from kbforge.files.rules import read_rules
+    from kbforge.jobs.rules import in_words, set_rules
+
+    done = set_rules(store, given := read_rules(rules), rehearse)
+    count, some = done.told["changed"], done.told["examples"]
+    would = "would change" if rehearse else "changed"
+    said = f"{quoted(in_words(given), 400)}: {counted(count, 'entity', 'entities')} {would}"
+    if some:
+        said += f" (among them {listed(some, 3)})"
+    if done.told["already"]:
+        said = f"{quoted(in_words(given), 400)}: in force already"
+    console.notes(done.told.get("unheld", ()))
+    if rehearse and not as_json:
+        console.note(f"nothing changed: {said}")
+        return
+    console.print_done(done, store, said, as_json)
 
 
 def _list_decisions(store: str, as_json: bool) -> None:

@@ -13,7 +13,7 @@ or with a set that is disjoint from its own. A fragment without tags is free.
 from __future__ import annotations
 
 import hashlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from kbforge.clustering.compiled import CompiledRun
 from kbforge.clustering.rules import InfeasibleFragment
 from kbforge.contracts import Cluster, Constraints, Decision, Fragment
 from kbforge.contracts.clusterer import KNOWN, StatedSet
-from kbforge.errors import ContradictionError, UsageError, quoted
+from kbforge.errors import ContradictionError, UsageError, counted, quoted
 
 
 class DecisionGraph:
@@ -255,6 +255,7 @@ class Components:
         graph: of the decisions.
         apart: by component, those that decisions keep separate.
         reasons: sentences about rules that do not hold; `left` is the number of further ones.
+        joined: by attribute, how often a shared value merged a fragment with earlier ones.
 
     """
 
@@ -262,6 +263,7 @@ class Components:
         self.constraints, self.graph = constraints, graph
         self.apart = {name: {*others} for name, others in graph.apart.items()}
         self.reasons: list[str] = []
+        self.joined = Counter[str]()
         self.left = 0
         self._merged: dict[str, str] = {}  # a component -> one that it is part of
         self._named: dict[str, str] = {}  # fragments without decisions -> component
@@ -339,6 +341,7 @@ class Components:
                 if why is None:
                     changed |= self._is_earlier(name) or bool(self.apart.get(name))
                     self._merge(name, other)
+                    self.joined[value[0]] += 1
                     name = other
                 else:
                     shared = f'{_both(holder, x.id)} share "{quoted(value[0])}"'
@@ -371,6 +374,21 @@ class Components:
             self.apart[other].discard(small)
             self.apart[other].add(large)
             self.apart.setdefault(large, set()).add(other)
+
+    def told(self) -> list[str]:
+        """Sentences about what rules do, and where they do not hold."""
+        told = [
+            f'"{quoted(name)}" makes {counted(self.joined[name], "fragment")} one entity with '
+            "earlier ones that share a value"
+            for name in self.constraints.always
+        ]
+        return [*told, *self.unheld]
+
+    @property
+    def unheld(self) -> list[str]:
+        """Sentences about rules that do not hold."""
+        more = f"rules do not hold for {counted(self.left, 'more pair')} of fragments"
+        return [*self.reasons, *([more] if self.left else [])]
 
     def _tell(self, sentence: str) -> None:
         if len(self.reasons) < _MOST_NAMED:

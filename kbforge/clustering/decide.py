@@ -146,8 +146,7 @@ def _have(state: SessionState, ids: Sequence[str]) -> None:
     """Load fragments, and those that rules may merge with them."""
     state.have_ids(ids)
     if state.ruled:
-        wanted = set(ids)
-        state.have_sharing([x for _, x in state.here() if x.id in wanted])
+        state.have_sharing(map(state.fragment, state.with_ids({*ids})))
 
 
 def _revisit_each(state: SessionState, freed: Iterable[int]) -> None:

@@ -387,9 +387,8 @@ class SmcSession:
             govern(self._state, wanted)
 
     @property
-    def contradictions(self) -> tuple[Sequence[str], int]:
-        components = self._state.bindings.components
-        return components.reasons, components.left
+    def contradictions(self) -> Sequence[str]:
+        return self._state.bindings.components.unheld
 
     def lift(self, decisions: Sequence[Decision]) -> None:
         left = list(self.constraints.decisions)

@@ -161,7 +161,7 @@ class SessionState:
 
         Returns the fragments that rules bind in another way now.
         """
-        every = any((constraints.link, constraints.known, *constraints.rules.values()))
+        every = any((constraints.link, constraints.known, *constraints.rules))
         some = None if every else self.with_ids(graph.component)
         changed = self.bindings.bind(constraints, graph, self.here(some))
         if self._index is not None:
@@ -175,7 +175,7 @@ class SessionState:
     @property
     def ruled(self) -> bool:
         """Whether rules are in force."""
-        return any(self.bindings.constraints.rules.values())
+        return any(self.bindings.constraints.rules)
 
     # -- what is known ------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from kbforge.contracts.clusterer import Pages as Pages
 from kbforge.contracts.clusterer import Progress as Progress
 from kbforge.contracts.clusterer import Revision as Revision
 from kbforge.contracts.clusterer import Rounds as Rounds
+from kbforge.contracts.clusterer import RuleSet as RuleSet
 from kbforge.contracts.clusterer import Session as Session
 from kbforge.contracts.clusterer import Snapshot as Snapshot
 from kbforge.contracts.clusterer import Stage as Stage

@@ -97,6 +97,13 @@ class Decision:
     name: str = ""
 
 
+class RuleSet(NamedTuple):
+    """Attributes that must not differ within an entity, and those that merge fragments."""
+
+    never: tuple[str, ...] = ()
+    always: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Constraints:
     """The constraints on groupings.
@@ -136,9 +143,9 @@ class Constraints:
         return tuple((name, v) for name in self.always for v in comparable(of.get(name, ())))
 
     @property
-    def rules(self) -> dict[str, tuple[str, ...]]:
-        """The attributes of each kind of rule."""
-        return {"never": self.never, "always": self.always}
+    def rules(self) -> RuleSet:
+        """The rules."""
+        return RuleSet(self.never, self.always)
 
     def __bool__(self) -> bool:
         """Whether there are any constraints."""
@@ -364,9 +371,9 @@ class Session(Protocol):
         ...
 
     @property
-    def contradictions(self) -> tuple[Sequence[str], int]:
+    def contradictions(self) -> Sequence[str]:
         """Sentences about rules that do not hold for some fragments in memory, because another
-        constraint forbids it; and the number of further ones."""
+        constraint forbids it."""
         ...
 
     def lift(self, decisions: Sequence[Decision]) -> None:

@@ -29,7 +29,9 @@ from kbforge.contracts import (
     OnlineClusterer,
     Provenance,
 )
+from kbforge.contracts.clusterer import RuleSet
 from kbforge.errors import ModelError, UsageError, counted, did_you_mean, listed, option, quoted
+from kbforge.files.rules import read_rules
 from kbforge.indexes import make_index
 from kbforge.models.bundle import (
     MANIFEST,
@@ -88,6 +90,7 @@ class RunOptions:
         alternatives: which other groupings an entity keeps: "few", the three most probable above
             1 %; or "all".
         link: an attribute, or "source": fragments that share its value are different entities.
+        rules: a TOML file of rules (`kbforge.files.rules`), which every grouping honours.
         refers: the attributes whose values name other entities (`kbforge.kb.relations`), separated
             by commas; "auto" finds them, "none" links no value.
         time: an attribute, or a name in metadata, with the times of fragments' statements
@@ -118,6 +121,7 @@ class RunOptions:
     estimate: str = "map"
     alternatives: str = "few"
     link: str | None = None
+    rules: str | None = None
     refers: str = "auto"
     time: str | None = None
     seed: int = 0
@@ -189,6 +193,17 @@ def require_link(fragments: Sequence[Fragment], link: str | None) -> None:
     )
 
 
+def require_rules(fragments: Sequence[Fragment], rules: RuleSet) -> None:
+    """Refuse rules about an attribute that no fragment has."""
+    wanted = {*rules.never, *rules.always}
+    names = sorted({name for x in fragments for name in x.properties}) if wanted else ()
+    for attribute in sorted(wanted.difference(names)) if fragments else ():
+        raise UsageError(
+            f'{option("rules")}: no fragment has "{quoted(attribute)}"'
+            f"{did_you_mean(attribute, names)}; expected one of {listed(names, _MOST_NAMES)}"
+        )
+
+
 def note_of_cut(merges: float) -> str:
     """A sentence about the expected merges that a bound on subproblems left out of a posterior; ""
     if there is less than one."""
@@ -258,9 +273,10 @@ class Models:
         if index is not None and choices.exact:
             index = copy(index)  # it may be the user's own; what it learned is shared
             index.compared = 0
-        linked = Constraints(link=choices.link)
+        never, always = read_rules(choices.rules)
+        constraints = Constraints(link=choices.link, never=never, always=always)
         return ModelSpec(
-            *(self.likelihood, prior.alpha, self.surrogate, self.max_evals, index, linked),
+            *(self.likelihood, prior.alpha, self.surrogate, self.max_evals, index, constraints),
             exponent=prior.exponent,
         )
 

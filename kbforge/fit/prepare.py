@@ -21,7 +21,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from kbforge import registry
-from kbforge.clustering.constraints import reconciled
+from kbforge.clustering.constraints import components_of, reconciled
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import (
     CandidateIndex,
@@ -178,14 +178,16 @@ def _answers(
 
 
 def honoured(fit: PreparedRun, fragments: Sequence[Fragment]) -> PreparedRun:
-    """The same with its answers as constraints, and notes about contradictory answers.
+    """The same with its answers as constraints, and notes about rules and contradictions.
 
     If answers contradict each other, the later one holds.
     """
-    if not fit.answers:
-        return fit
-    kept, reasons = reconciled(fit.answers, fit.spec.constraints, fragments)
-    constraints = replace(fit.spec.constraints, decisions=tuple(kept))
+    constraints, reasons = fit.spec.constraints, list[str]()
+    if fit.answers:
+        kept, reasons = reconciled(fit.answers, constraints, fragments)
+        constraints = replace(constraints, decisions=tuple(kept))
+    if any(constraints.rules):
+        reasons += components_of(constraints, fragments).told()
     spec = replace(fit.spec, constraints=constraints)
     return replace(fit, spec=spec, notes=(*fit.notes, *reasons))
 

@@ -52,8 +52,16 @@ from kbforge.evaluation.reliability import entity_probabilities
 from kbforge.files.arrow import ArrowTable
 from kbforge.files.columns import Statements, in_metadata, statements_of
 from kbforge.files.io import open_output
+from kbforge.files.rules import read_rules
 from kbforge.fit.authority import Authority, KnownEntities, entered
-from kbforge.fit.choices import PreparedRun, RunOptions, made_of, note_of_cut, require_link
+from kbforge.fit.choices import (
+    PreparedRun,
+    RunOptions,
+    made_of,
+    note_of_cut,
+    require_link,
+    require_rules,
+)
 from kbforge.fit.confidence import ConfidenceMap
 from kbforge.fit.duplicates import duplicates_note
 from kbforge.fit.features import ClusteringReport
@@ -111,6 +119,7 @@ def cluster(
     if against is not None:
         fragments, known = entered(fragments, against, choices, all_known, on_stage)
     require_link(fragments, choices.link)
+    require_rules(fragments, read_rules(choices.rules))
     require_attributes(fragments, choices.refers)
     dated = StatedTimes(fragments, choices.time)
     told = dated.note()  # it says at once if there are none

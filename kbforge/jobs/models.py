@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.contracts import CandidateIndex, Fragment, LearnedState, Likelihood
+from kbforge.contracts.clusterer import RuleSet
 from kbforge.errors import KBForgeError, ModelError, OtherModelError, UsageError, option, quoted
 from kbforge.files.columns import statements_of
 from kbforge.fit.authority import with_known
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from kbforge.fit.confidence import ConfidenceMap
     from kbforge.fit.description import PairModel
 
+RULES = "rules"
+"""The fact with the rules in force."""
 _PAIRS = "pairs"
 _FAULT = "so no store can hold it; this is a fault of the plugin: name another one"
 _FREE = ("device",)
@@ -90,6 +93,7 @@ def freeze(
         "choices": _as_json(choices),
         "drift": drift.to_json(),
         REFERS: referring(fragments, choices.refers),
+        RULES: list(prepared.spec.constraints.rules),
         FACTS: None,
         "frozen": {
             "likelihood": prepared.likelihood,
@@ -190,7 +194,20 @@ def restore(store: Store, confidence: bool = False) -> tuple[PreparedRun, RunOpt
         models,
         tuple(frozen["notes"]),
     )
+    prepared = with_rules(prepared, rules_of(store))
     return prepared if store.fact(KNOWN) is None else with_known(prepared), choices
+
+
+def rules_of(store: Store) -> RuleSet:
+    """The rules in force."""
+    return RuleSet(*(tuple(attributes) for attributes in store.fact(RULES, RuleSet())))
+
+
+def with_rules(prepared: PreparedRun, rules: RuleSet) -> PreparedRun:
+    """The same run under these rules."""
+    never, always = rules
+    constraints = replace(prepared.spec.constraints, never=never, always=always)
+    return replace(prepared, spec=replace(prepared.spec, constraints=constraints))
 
 
 def chosen(store: Store) -> tuple[RunOptions, str, DirichletProcess]:

@@ -18,6 +18,7 @@ from scipy.special import logsumexp
 
 from kbforge.clustering.rules import DirichletProcess
 from kbforge.clustering.scoring import without_model
+from kbforge.clustering.tables import RuledIndex
 from kbforge.contracts import (
     CandidateIndex,
     Checkpoint,
@@ -213,6 +214,8 @@ def _weighed(
     """All pages of a store under new models; a fresh session with them has their settings."""
     totals = store.pages.totals
     spec = without_model(prepared.spec)
+    if spec.index is not None:
+        spec = replace(spec, index=RuledIndex(spec.index, totals.constraints))
     prior = DirichletProcess.of(spec)
     names = store.pages.names()
     pages: dict[int, SubproblemData] = {}

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import orjson
 
+from kbforge.clustering.constraints import components_of
 from kbforge.contracts import (
     Decision,
     Fate,
@@ -35,9 +36,16 @@ from kbforge.files.answers import decided as decisions_of
 from kbforge.files.answers import read_answers
 from kbforge.files.columns import FragmentColumns, in_metadata
 from kbforge.files.fragments import to_line
+from kbforge.files.rules import read_rules
 from kbforge.fit.authority import Authority, KnownEntities, mentions_of, unmarked
-from kbforge.fit.choices import PreparedRun, RunOptions, note_of_cut, require_link
-from kbforge.jobs.models import attributes_of, drift_of, freeze, require_same
+from kbforge.fit.choices import (
+    PreparedRun,
+    RunOptions,
+    note_of_cut,
+    require_link,
+    require_rules,
+)
+from kbforge.jobs.models import attributes_of, drift_of, freeze, require_same, rules_of
 from kbforge.jobs.opening import OpenStore, locked, require_all, resume
 from kbforge.kb.relations import require_attributes
 from kbforge.kb.times import StatedTimes
@@ -86,7 +94,7 @@ def _of_store(choices: RunOptions) -> RunOptions:
             f"{option('labels-from')}: a store needs the model that kbforge train-pairs writes; "
             f"name it with {option('likelihood')}"
         )
-    return replace(choices, answers=None)
+    return replace(choices, answers=None, rules=None)
 
 
 # --- adding fragments -----------------------------------------------------------------------------
@@ -134,18 +142,19 @@ def add_fragments(
             decided: Sequence[Decision] = prepared.answers
             new = fragments
         else:
-            _require_made_so(store, plain, against)
+            _require_made_so(store, choices, against)
             decided = _answered(store, choices.answers, fragments)
             known = known_in(store, fragments, on_duplicate)
             new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
             require_comparable(store, new, accepted)
             held = resume(store, FILLS, about, began)
-        notes = [told]
+        notes, before = [told], {*held.session.contradictions}
         if decided:
             from kbforge.jobs.decide import answers_decided  # .4 s to import
 
             notes += answers_decided(held, decided)
         added = _run(held, new, known, against is None and not held.session.n_fragments, on_step)
+        notes += [one for one in held.session.contradictions if one not in before]
         return replace(
             _result_of(held, added, began, [*(held.prepared.notes if fresh else ()), *notes]),
             replaced=sum(fragment.id in known for fragment in new[:added]),
@@ -192,11 +201,15 @@ def _create(
     from kbforge.fit.prepare import prepare
 
     require_link(fragments, choices.link)
+    require_rules(fragments, read_rules(choices.rules))
     require_attributes(fragments, choices.refers)
     prepared = prepare(fragments, choices, on_stage=on_stage)
     if against is not None:
         prepared = KnownEntities(against, len(against)).honoured(prepared)
-    plain = replace(choices, answers=None)
+    if any((constraints := prepared.spec.constraints).rules):
+        told = components_of(constraints, fragments).told()
+        prepared = replace(prepared, notes=(*prepared.notes, *told))
+    plain = _of_store(choices)
     facts, kept = freeze(prepared, plain, fragments, drift_of(fragments, due=True))
     if against is not None:
         facts[KNOWN] = []
@@ -222,7 +235,13 @@ def _given(fragments: Sequence[Fragment], against: Authority | None) -> Sequence
 
 def _require_made_so(store: Store, choices: RunOptions, against: Authority | None) -> None:
     """Refuse choices that differ from a store's, and an authority if it was made without one."""
-    require_same(store, choices)
+    require_same(store, _of_store(choices))
+    if choices.rules is not None and read_rules(choices.rules) != rules_of(store):
+        where = quoted(store.database.path, 400)
+        raise UsageError(
+            f"{option('rules')}: {where} has other rules; kbforge decide {where} "
+            f"--rules {quoted(choices.rules, 400)} changes them"
+        )
     if against is not None and store.fact(KNOWN) is None:
         raise UsageError(
             f"{option('against')}: {quoted(store.database.path, 400)} was made without it; leave "

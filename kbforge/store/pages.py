@@ -27,6 +27,7 @@ from kbforge.contracts import (
     Subproblems,
     Totals,
 )
+from kbforge.contracts.clusterer import RuleSet
 from kbforge.contracts.fragment import Shared
 from kbforge.errors import StoreError, quoted
 from kbforge.files.columns import FragmentColumns
@@ -231,6 +232,7 @@ def totals_to_bytes(totals: Totals) -> bytes:
             "settings": dict(totals.settings),
             "link": totals.constraints.link,
             "known": totals.constraints.known,
+            "rules": list(totals.constraints.rules),
             "decisions": [
                 [each.same, each.first, each.second, each.name]
                 for each in totals.constraints.decisions
@@ -254,7 +256,8 @@ def totals_from_bytes(content: bytes) -> Totals:
         told = orjson.loads(head)
         link, known = told.pop("link"), told.pop("known", False)
         decided = tuple(Decision(*each) for each in told.pop("decisions"))
-        constraints = Constraints(decided, link, known)
+        never, always = map(tuple, told.pop("rules", RuleSet()))
+        constraints = Constraints(decided, link, known, never, always)
         rng = _unplain(told.pop("rng"))
         return Totals(constraints=constraints, rng=rng, free=numbers_from_bytes(free), **told)
     except (ValueError, KeyError, TypeError) as error:

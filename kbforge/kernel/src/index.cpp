@@ -171,8 +171,14 @@ std::vector<Index::Led> Index::changed() {
 void Index::put(std::int64_t key, const std::vector<Number>& families, bool closed, bool counts) {
   Entry& entry = made(key);
   assign(entry, families);
-  entry.closed = closed;
+  entry.closed = closed && !entry.kept;
   if (counts) note(entry);
+}
+
+void Index::keep_open(std::int64_t key) {
+  Entry& entry = made(key);
+  entry.kept = true;
+  entry.closed = false;
 }
 
 std::vector<Number> Index::elsewhere(const State& state, const std::int64_t* keys, std::size_t n,

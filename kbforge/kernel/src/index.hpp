@@ -78,7 +78,7 @@ class Index {
   // A key leads there from now on; `counts`: whether that is a change.
   void put(std::int64_t key, const std::vector<Number>& families, bool closed, bool counts);
   // A key is never closed, however many families it leads to.
-  void keep_open(std::int64_t key) { made(key).kept = true; }
+  void keep_open(std::int64_t key);
   // The families that keys lead to and that lie elsewhere; with `all`, those of closed keys, too.
   std::vector<Number> elsewhere(const State& state, const std::int64_t* keys, std::size_t n,
                                 bool all) const;

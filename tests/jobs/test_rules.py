@@ -1,0 +1,169 @@
+"""Rules in files, tables and stores: what shares a value, and what differs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kbforge.contracts import Decision, Entity, Fragment
+from kbforge.contracts.clusterer import RuleSet, comparable
+from kbforge.errors import UsageError
+from kbforge.files.rules import read_rules
+from kbforge.fit.authority import Authority
+from kbforge.fit.choices import RunOptions
+from kbforge.jobs.cluster import cluster
+from kbforge.jobs.decide import decide, undo
+from kbforge.jobs.refit import refit
+from kbforge.jobs.remove import remove
+from kbforge.jobs.rules import set_rules
+from kbforge.jobs.update import add_fragments
+from kbforge.jobs.views import entities_of
+from kbforge.store.database import Database
+from tests.people import people
+from tests.program import Run
+from tests.store.dump import dump
+
+RULES = RuleSet(("vat id",), ("passport",))
+TOML = 'never = ["vat id"]\nalways = ["passport"]\n'
+PLAIN = RunOptions(likelihood="attributes", alpha=30.0)
+
+
+def stating(fragments: Sequence[Fragment]) -> list[Fragment]:
+    """Some have a value that another entity has, too."""
+    out = []
+    for n, x in enumerate(fragments):
+        more: dict[str, tuple[str, ...]] = {}
+        if n % 2:
+            more["vat id"] = (f"DE {n % 5}",)
+        if n % 3 == 0:
+            more["passport"] = (f"p{n % 21}",)
+        out.append(replace(x, properties={**x.properties, **more}))
+    return out
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> str:
+    path = tmp_path / "rules.toml"
+    path.write_text(TOML)
+    return str(path)
+
+
+def check(
+    entities: Iterable[Entity], fragments: Sequence[Fragment], decisions: Sequence[Decision] = ()
+) -> dict[str, str]:
+    """No entity has values that differ; what shares one is one, unless such values forbid it."""
+    home = {id: entity.id for entity in entities for id in entity.fragments}
+    assert home.keys() >= {x.id for x in fragments}
+    free = {home[id] for decision in decisions for id in (decision.first, decision.second)}
+    for a, b in itertools.combinations(fragments, 2):
+        said = [set(comparable(x.properties.get("vat id", ()))) for x in (a, b)]
+        if home[a.id] == home[b.id] and all(said) and home[a.id] not in free:
+            assert not said[0].isdisjoint(said[1])
+    return home
+
+
+def holders(fragments: Sequence[Fragment], passport: str) -> list[Fragment]:
+    return [x for x in fragments if passport in x.properties.get("passport", ())]
+
+
+def test_a_file_and_a_store_in_pieces_honour_rules(tmp_path: Path, rules: str) -> None:
+    found = stating(people(60, 2))
+    free = [x for x in found if "vat id" not in x.properties]
+    kb = cluster(found, replace(PLAIN, rules=rules))
+    check(kb.entities, found)
+    assert any('"passport" makes' in note for note in kb.notes)
+    path = str(tmp_path / "kb.sqlite")
+    add_fragments(path, found[:20], replace(PLAIN, rules=rules))
+    for begin in range(20, len(found), 30):
+        add_fragments(path, found[begin : begin + 30], RunOptions())
+        check(entities_of(path), found[: begin + 30])
+    home = check(entities_of(path), found)
+    for value in {v for x in free for v in x.properties.get("passport", ())}:
+        same = {home[x.id] for x in holders(free, value)}
+        if all("vat id" not in x.properties for x in holders(found, value)):
+            assert len(same) == 1
+    refit(path)
+    more = [Fragment("new", {"passport": found[0].properties["passport"]})]
+    add_fragments(path, more, RunOptions())
+    home = check(entities_of(path), [*found, *more])
+    assert home["new"] == home[found[0].id]
+
+
+def test_rules_set_later_tried_and_withdrawn(tmp_path: Path) -> None:
+    found = stating(people(60, 2))
+    path = str(tmp_path / "kb.sqlite")
+    add_fragments(path, found, PLAIN)
+    was = dump(path)
+    tried = set_rules(path, RULES, rehearse=True)
+    assert dump(path) == was
+    taken = set_rules(path, RULES)
+    assert taken.told["changed"] == tried.told["changed"] > 0
+    check(entities_of(path), found)
+    assert set_rules(path, RULES).told["already"]
+    # a decision wins over a rule, until it is undone
+    a, b = found[1], found[3]
+    decisions = [Decision(True, a.id, b.id)]
+    made = decide(path, decisions)
+    home = check(entities_of(path), found, decisions)
+    assert home[a.id] == home[b.id]
+    remove(path, [found[5].id])
+    undo(path, made.told["decisions"][0])
+    rest = [x for x in found if x is not found[5]]
+    home = check(entities_of(path), rest)
+    assert home[a.id] != home[b.id]
+    set_rules(path, RuleSet())
+    with Database(path) as database:
+        assert database.examined()[1] == []
+
+
+def test_linked_tables_and_an_authority(tmp_path: Path, rules: str) -> None:
+    found = stating(people(40, 2))
+    known = [replace(x, label=f"Q{n}") for n, x in enumerate(found[:20])]
+    kb = cluster(found[20:], replace(PLAIN, rules=rules), against=Authority.of_fragments(known))
+    check(kb.entities, found[20:])
+    tables = [replace(x, source="ab"[n % 2]) for n, x in enumerate(found)]
+    linked = cluster(tables, replace(PLAIN, rules=rules, link="source"))
+    home = check(linked.entities, tables)
+    assert len(set(home.values())) >= len(tables) / 2
+
+
+def test_the_command_line(tmp_path: Path, rules: str, program: Run) -> None:
+    table = tmp_path / "people.csv"
+    table.write_text("id,name,vat id,passport\n1,Ann,1,p\n2,Ann,2,\n3,Bob,,P\n4,Ann,1,\n")
+    store = str(tmp_path / "kb.sqlite")
+    assert program("cluster", str(table), "--into", store).code == 0
+    tried = program("decide", store, "--rules", rules, "--try")
+    assert "nothing changed: never if vat id differs, always if passport is equal" in tried.err
+    assert program("decide", store, "--rules", rules, "--as", "ada", "--note", "law").code == 0
+    home = {id: e.id for e in entities_of(store) for id in e.fragments}
+    assert home["1"] == home["3"]
+    assert home["1"] != home["2"]
+    assert '"by":"ada"' in program("changes", store, "--audit").out.decode().splitlines()[-1]
+    assert program("decide", store, "--rules", rules, "--list").code == 2
+    assert program("decide", store, "--try").code == 2
+    other = tmp_path / "other.toml"
+    other.write_text('never = ["colour"]\n')
+    program("decide", store, "--rules", other).require_refusal('no fragment has "colour"')
+    added = program("cluster", table, "--into", store, "--rules", other)
+    added.require_refusal("has other rules")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("never = 3", "expected"),
+        ('ever = ["a"]', "unknown field"),
+        ("never = [1]", "a string"),
+        ("\0", "expected TOML"),
+        ("a" * (2 << 20), "more than"),
+    ],
+)
+def test_a_file_without_rules_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=said):
+        read_rules(str(path))
