@@ -77,7 +77,6 @@ def cluster(
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
     link: options.Link = None,
-    rules: options.Rules = None,
     refers: options.Refers = "auto",
     time: options.Time = None,
     against: options.Against = None,
@@ -136,7 +135,7 @@ def cluster(
     choices = _on_engine(context, options.choices_of(context), engine)
     of_store = bind_options(_StoreOptions, "store", options.set_of(context, "store"))
     require_against(against, fragments)
-    inputs = [fragments, answers, against, rules, *options.files_of(settings, likelihood)]
+    inputs = [fragments, answers, against, *options.files_of(settings, likelihood)]
     if into is not None:
         if options.is_given(context, "output"):
             raise UsageError(
@@ -175,10 +174,9 @@ def _on_engine(context: typer.Context, choices: RunOptions, engine: _Engine) -> 
     """The choices for an engine, which is a clusterer."""
     if engine == "threads":
         return choices
-    refused = {
-        name: context.params[name] for name in ("into", "link", "rules", "against", "answers")
-    }
-    for name, value in {**refused, "set labels-from": choices.labels_from}.items():
+    refused = {name: context.params[name] for name in ("into", "link", "against", "answers")}
+    refused |= {"set labels-from": choices.labels_from, "set rules": choices.rules}
+    for name, value in refused.items():
         if value is not None:
             raise UsageError(f"--engine spark and --{name} cannot be combined")
     if choices.clusterer != "batch":

@@ -70,7 +70,6 @@ def link(
             "--all-known", "With --against: also write the known entities that no record joined."
         ),
     ] = False,
-    rules: options.Rules = None,
     likelihood: options.Likelihood = None,
     alpha: options.Alpha = None,
     seed: options.Seed = 0,
@@ -125,7 +124,7 @@ def link(
     )
     outputs = {"knowledge base": output, "links": links, "fragments": fragments}
     require_distinct(outputs.items())
-    inputs = [*tables, *options.files_of(settings, likelihood), against, rules]
+    inputs = [*tables, *options.files_of(settings, likelihood), against]
     for path in filter(None, (*outputs.values(), partial_name(output))):
         require_apart(path, inputs)
         require_writable(path)

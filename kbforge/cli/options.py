@@ -76,6 +76,12 @@ OF_A_RUN = {
     "labels-from": Setting(
         "FILE", "none", "Labels that teach the model of pairs, as for kbforge train-pairs --labels."
     ),
+    "rules": Setting(
+        "FILE",
+        "none",
+        'TOML file of rules: never = ["vat id"] keeps apart fragments whose values of it differ, '
+        'always = ["passport"] merges those that share a value.',
+    ),
     "estimate": Setting(
         "map|binder|vi",
         "map",
@@ -167,14 +173,6 @@ Link: TypeAlias = Annotated[
         "Never merge fragments that share a value of this attribute; source is the table "
         "that they come from.",
         metavar="ATTRIBUTE",
-    ),
-]
-Rules: TypeAlias = Annotated[
-    str | None,
-    option(
-        "--rules",
-        'TOML file of rules: never = ["vat id"] keeps apart fragments whose values of it differ, '
-        'always = ["passport"] merges those that share a value.',
     ),
 ]
 Refers: TypeAlias = Annotated[

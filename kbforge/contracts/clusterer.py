@@ -73,11 +73,10 @@ from enum import StrEnum
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
-from unicodedata import normalize
 
 import numpy as np
 
-from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.fragment import Fragment, comparable
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, Likelihood
 from kbforge.contracts.posterior import Cluster, Ending, Particle, Posterior, Subproblem
@@ -154,15 +153,6 @@ class Constraints:
 
 StatedSet: TypeAlias = tuple[str, frozenset[str]]
 """An attribute, and values of it in comparable form."""
-
-
-def comparable(values: Sequence[str]) -> list[str]:
-    """Distinct values without case and spaces, and without those that say nothing."""
-    folded = ("".join(normalize("NFKC", value).casefold().split()) for value in values)
-    return [v for v in dict.fromkeys(folded) if v not in _NOTHING and any(map(str.isalnum, v))]
-
-
-_NOTHING = {"n/a", "na", "nan", "nil", "none", "null", "unknown"}
 
 
 KNOWN = "\0known"

@@ -40,6 +40,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias, TypeVar
+from unicodedata import normalize
 
 from kbforge.errors import BadRecord, quoted
 
@@ -365,3 +366,12 @@ class Source(ABC):
             BadRecord: a bad record, if `on_bad` raises it.
 
         """
+
+
+def comparable(values: Sequence[str]) -> list[str]:
+    """Distinct values without case and spaces, and without those that say nothing."""
+    folded = ("".join(normalize("NFKC", value).casefold().split()) for value in values)
+    return [v for v in dict.fromkeys(folded) if v not in _NOTHING and any(map(str.isalnum, v))]
+
+
+_NOTHING = {"n/a", "na", "nan", "nil", "none", "null", "unknown"}

@@ -148,13 +148,12 @@ def add_fragments(
             new = [fragment for fragment in fragments if not known.get(fragment.id, False)]
             require_comparable(store, new, accepted)
             held = resume(store, FILLS, about, began)
-        notes, before = [told], {*held.session.contradictions}
+        notes = [told]
         if decided:
             from kbforge.jobs.decide import answers_decided  # .4 s to import
 
             notes += answers_decided(held, decided)
         added = _run(held, new, known, against is None and not held.session.n_fragments, on_step)
-        notes += [one for one in held.session.contradictions if one not in before]
         return replace(
             _result_of(held, added, began, [*(held.prepared.notes if fresh else ()), *notes]),
             replaced=sum(fragment.id in known for fragment in new[:added]),
@@ -165,6 +164,7 @@ def add_fragments(
 
 def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) -> UpdateResult:
     """The state of a store after fragments were added to it."""
+    notes = [*notes, note_of_cut(held.merges_cut), *held.session.contradictions]
     totals = held.store.pages.totals if held.store.has_session else None  # none was added
     return UpdateResult(
         run=held.run_number,
@@ -182,7 +182,7 @@ def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) 
         size_exponent=held.prepared.spec.exponent,
         drift=held.drift.figure,
         worth_it=held.drift.worth_it,
-        notes=tuple(filter(None, [*notes, note_of_cut(held.merges_cut)])),
+        notes=tuple(filter(None, notes)),
         complete=True,
     )
 

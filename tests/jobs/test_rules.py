@@ -148,7 +148,7 @@ def test_the_command_line(tmp_path: Path, rules: str, program: Run) -> None:
     other = tmp_path / "other.toml"
     other.write_text('never = ["colour"]\n')
     program("decide", store, "--rules", other).require_refusal('no fragment has "colour"')
-    added = program("cluster", table, "--into", store, "--rules", other)
+    added = program("cluster", table, "--into", store, "--set", f"rules={other}")
     added.require_refusal("has other rules")
 
 
