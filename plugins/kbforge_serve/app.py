@@ -6,6 +6,7 @@ thread; those that wait for other events are coroutines.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import threading
@@ -41,7 +42,12 @@ def application(service: Service, access: Access | None = None) -> Guard:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         threading.Thread(target=service.readers.warm, daemon=True).start()
-        to_thread.current_default_thread_limiter().total_tokens = THREADS
+        handlers, loop = to_thread.current_default_thread_limiter(), asyncio.get_running_loop()
+        handlers.total_tokens = THREADS
+        # Python's lock goes round: the fewer read meanwhile, the sooner it is written
+        service.writer.on_turn = lambda writes: loop.call_soon_threadsafe(
+            setattr, handlers, "total_tokens", 1 if writes else THREADS
+        )
         yield
         service.close()
 

@@ -47,7 +47,7 @@ MOST = 200
 MOST_CONDITIONS = 10
 MOST_COLUMNS = 20
 _FEW = 2_000  # fragments that a condition may lead to
-_MOST_READ = 2_000  # fragments for a page
+_MOST_READ = 1_200  # fragments for a page
 _COUNTED = 20_000  # entities; if there are more, their number is estimated
 _PARTS, _PART = 256, 256  # of the store, of which an estimate is made, and fragments of each
 _RARE = 0.01  # share of entities of which those that a range selects are ordered
@@ -339,8 +339,9 @@ def _led(store: Store, words: WordIndex | None, wanted: Filter) -> list[int] | N
 
 def _rows_of(store: Store, wanted: Filter, numbers: Sequence[int]) -> Iterator[_Row]:
     """The selected entities that hold some fragments."""
-    homes = sorted({*store.pages.homes(numbers).values()})
     rows, asked = store.database.connection, {*numbers}
+    asked_of = "SELECT DISTINCT subproblem FROM fragment WHERE number IN (SELECT value FROM "
+    homes = [n for (n,) in ask(rows, f"{asked_of} json_each(?))", [orjson.dumps(numbers).decode()])]
     members = {}
     for _, _, held in rows_of(rows, "entity", "subproblem", homes):
         own = numbers_from_bytes(held).tolist()
@@ -441,7 +442,7 @@ def _checked(
     words = {*words_of(wanted.text)}
     changed = decided = None
     if wanted.since is not None:
-        changed = _entities_changed(store, wanted.since, [*members])
+        changed = _entities_changed(store, wanted.since, rows)
     if wanted.decided:
         decided = _decided(store, [x.id for x in fragments.values()])
     chosen = list[_Row]()
@@ -468,17 +469,12 @@ def _words_in(fragment: _Stated) -> set[str]:
     return {word for value in said for word in words_of(value)}
 
 
-def _entities_changed(store: Store, since: int, firsts: Sequence[int]) -> set[int]:
-    """The first fragments, of some, whose entities changed after a run."""
-    rows = store.database.connection
-    homes = sorted({*store.pages.homes(firsts).values()})
-    own = {
-        id: int(numbers_from_bytes(held).min())
-        for id, _, held in rows_of(rows, "entity", "subproblem", homes)
-    }
+def _entities_changed(store: Store, since: int, rows: Sequence[_Row]) -> set[int]:
+    """The first fragments of those entities that changed after a run."""
+    own = {id: int(numbers_from_bytes(held)[0]) for id, _, held in _entities(store, rows)}
     among = "entity IN (SELECT value FROM json_each(?))"
     asked = f"SELECT DISTINCT entity FROM image WHERE run > ? AND {among}"
-    found = ask(rows, asked, (since, orjson.dumps([*own]).decode()))
+    found = ask(store.database.connection, asked, (since, orjson.dumps([*own]).decode()))
     return {own[id] for (id,) in found}
 
 

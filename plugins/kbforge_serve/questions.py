@@ -38,7 +38,7 @@ from kbforge_serve.readers import Readers
 from kbforge_serve.writer import Decided, Writer, honouring, undoing
 
 _AT_ONCE = 16  # subproblems that are read together
-_READING = 0.2  # seconds of reading on, once there is a question
+_READING = 0.05  # seconds of reading on, once there is a question
 _MOST_CHANGED = 1_000  # subproblems that are followed; where more have changed, all starts again
 _SELDOM = 60.0  # seconds between two beginnings, at least
 _MOST_ASKED = 200  # questions whose answers are awaited

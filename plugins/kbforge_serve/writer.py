@@ -158,6 +158,7 @@ class Writer:
             readers of the changes wait for its end.
         run_seconds: seconds after which it ends, if fewer come.
         told_at_once: subproblems whose confidence is computed in one transaction.
+        on_turn: called when a group begins to be written and, with False, when it has been.
 
     """
 
@@ -175,6 +176,7 @@ class Writer:
         self.idle, self.patience = idle, patience
         self.run_fragments, self.run_seconds = run_fragments, run_seconds
         self.told_at_once = told_at_once
+        self.on_turn: Callable[[bool], object] = lambda begins: None
         self._name, self._kept = Path(path).stem, _KeptStore(path, on_replaced)
         self._waiting: deque[_Request] = deque()
         self._characters = 0
@@ -310,11 +312,13 @@ class Writer:
         begin = time.perf_counter()
         try:
             with self._locked() as store:
+                self.on_turn(True)
                 self._write_parts(store, group)
         except Exception as error:
             for one in group:
                 if not one.future.done():
                     one.future.set_exception(error)
+        self.on_turn(False)
         for one in group:
             if not one.rehearse:
                 logs.written(self._name, one.by, one.future, time.perf_counter() - begin)
