@@ -123,18 +123,20 @@ def acted(
 
 def _settled(service: Service, given: GivenAct, rehearse: bool) -> Acted:
     """Settle an attribute on a value, as `acted`: beside a fragment, or the entity's first one."""
-    fragments = list(given.fragments)
-    if not fragments:
-        with service.readers.store() as store:
+    with service.readers.store() as store:
+        if given.fragments:
+            stated = store.fragment(given.fragments[0])[1]
+            about = stated.asserted_of or stated.id
+        else:
             _, (first, *_) = store.entity(given.entity)
-            fragments = [store.pages.fragments([first])[first].id]
-    words = asserting(fragments[0], given.attribute, given.value)
+            about = store.pages.fragments([first])[first].id
+    words = asserting(about, given.attribute, given.value)
 
     def act(turn: Turn) -> EventResult:
         held = turn.opened("decide", words)
-        return asserted(held, fragments[0], given.attribute, given.value, turn.told)
+        return asserted(held, about, given.attribute, given.value, turn.told)
 
-    done, effect = _performed(service, act, rehearse, given.note, fragments[:1])
+    done, effect = _performed(service, act, rehearse, given.note, [about])
     numbers = [] if done.told["already"] else done.told["decisions"]
     return Acted("value", words, rehearse, done.run if numbers else None, numbers, 0, effect)
 

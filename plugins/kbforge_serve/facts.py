@@ -85,7 +85,7 @@ class StatedValue(Answer, frozen=True):
 class Claim(Answer, frozen=True):
     """A value in question: how probable it is, whether it is the one taken, and how many fragments
     of each source state it ("" for those without a source); of `n_sources` those with most. `by` is
-    who settled the attribute on it."""
+    who settled the attribute on it, `fragment` the first that states it."""
 
     value: str
     confidence: Probability
@@ -94,6 +94,7 @@ class Claim(Answer, frozen=True):
     sources: dict[str, Natural]
     n_sources: Natural
     by: str | None
+    fragment: str
 
 
 class Stating(Answer, frozen=True):
@@ -432,7 +433,7 @@ def _contradictions(
             often = dict(counts.most_common(_MOST_SOURCES))
             is_taken = value is taken
             told = value.value, sure, is_taken, value.count, often, len(counts), value.by
-            claims.append(Claim(*told))
+            claims.append(Claim(*told, value.fragments[0]))
         claims.sort(key=lambda one: (not one.taken, -one.confidence))
     return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from kbforge_serve.app import application
 from kbforge_serve.service import Service
 from tests.people import people
 from tests.serve.test_acts import act, undo
+from tests.serve.test_relations import PAGE
 from tests.store.dump import dump
 
 PEOPLE = people(20, 8, error=0.3)
@@ -89,6 +92,43 @@ def test_a_name_that_a_person_gives_is_that_of_lists_and_of_effects(client: Test
     assert client.get("/api/entities?limit=1").json()["entities"][0]["name"] == "Yva"
     undo(client, did["run"])
     assert client.get("/api/entities?limit=1").json()["entities"][0]["name"] == one["name"]
+
+
+def test_pages_settle_a_value_with_what_their_forms_send(client: TestClient) -> None:
+    id, _, claim = contested(client)
+    page = client.get(f"/entity/{id}", headers=PAGE).text
+    forms = re.findall(r'<form method="post" action="/acts">(.*?)</form>', page)
+    sent = [dict(re.findall(r'name="(\w+)" value="(.*?)"', form)) for form in forms]
+    said = next(one for one in sent if one["value"] == claim["value"])
+    attribute = said["attribute"]
+    would = client.post("/acts", data=said, headers=PAGE).text
+    assert "This would make 1 decision." in would
+    assert client.get("/api/decisions").json()["decisions"] == []
+    did = client.post("/acts", data={**said, "take": "true", "note": "a letter"}, headers=PAGE).text
+    assert "1 decision made." in did
+    page = client.get(f"/entity/{id}", headers=PAGE).text
+    assert page.count('<b class="mark">settled by') == 2  # among its values, and in question
+    assert "a letter" in page
+    assert f'{attribute} is "' in html.unescape(page)
+    (decision,) = client.get("/api/decisions").json()["decisions"]
+    assert page.count(f'aria-label="choose {decision["second"]}"') == 0
+    client.post("/acts/undo", data={"run": decision["run"]}, headers=PAGE)
+    assert "settled by" not in client.get(f"/entity/{id}", headers=PAGE).text
+
+
+def test_a_correction_is_a_form_that_escapes_what_it_is_given(client: TestClient) -> None:
+    id = client.get("/api/entities?limit=1").json()["entities"][0]["id"]
+    hostile = '"><script>alert(1)</script>'
+    said = {"act": "value", "entity": id, "attribute": "town", "value": hostile}
+    for more in ({}, {"take": "true", "note": hostile}):
+        assert "<script>alert" not in client.post("/acts", data=said | more, headers=PAGE).text
+    for address in (f"/entity/{id}", "/decisions", "/runs"):
+        page = client.get(address, headers=PAGE).text
+        assert "<script>alert" not in page
+    assert hostile in html.unescape(client.get(f"/entity/{id}", headers=PAGE).text)
+    wrong = client.post("/acts", data={**said, "attribute": "twon"}, headers=PAGE)
+    assert wrong.status_code == 400
+    assert "did you mean" in wrong.text
 
 
 @pytest.mark.parametrize(
