@@ -82,6 +82,8 @@ def review(
     seed: options.Seed = 0,
     limit: options.Limit = None,
     settings: options.Settings = None,
+    by: options.By = None,
+    note: options.Note = None,
     as_json: Annotated[
         bool, option("--json", "Write questions and read answers as JSON lines.")
     ] = False,
@@ -97,12 +99,13 @@ def review(
     honours. kbforge decide --list shows the decisions and --undo takes one back.
 
     Each answer is saved before the next question. At a terminal, type y (same entity), n (not), s
-    (skip), u (undo the last answer) or q (quit).
+    (skip), c (cannot tell), u (undo the last answer) or q (quit), and a note after a space. In a
+    store, nobody is asked again about a pair that somebody cannot tell.
 
     Without a terminal, or with --json, each question is a line on standard output and each answer a
-    line on standard input: {"same": true}, {"same": false}, {"same": null} to skip, {"undo": true}
-    or {"quit": true}. An answer that contradicts decisions is not kept, and a line {"refused": why}
-    explains it.
+    line on standard input: {"same": true}, {"same": false}, {"same": null} to skip, {"cannot_tell":
+    true}, {"undo": true} or {"quit": true}; "note" may say why. An answer that contradicts
+    decisions is not kept, and a line {"refused": why} explains it.
 
     With --answerer, a program answers, such as a script that asks a language model. It gets each
     question as a line of JSON and answers with one (docs/answerers.md). Pairs that a person has
@@ -122,6 +125,7 @@ def review(
         kbforge review fragments.jsonl --answerer "python ask_model.py" --seconds 600
     """
     from kbforge.jobs.answering import answering
+    from kbforge.store.audit import signed
     from kbforge.store.database import is_store
 
     if answerer is None and seconds is not None:
@@ -129,6 +133,8 @@ def review(
     stores = is_store(path)
     if stores and (named := options.first_given(context, _OF_A_FILE)) is not None:
         raise UsageError(f"{named} is for a file of fragments, and {quoted(path, 400)} is a store")
+    if not stores and (named := options.first_given(context, ("by", "note"))) is not None:
+        raise UsageError(f"{named} is for a store, and {quoted(path, 400)} is a file of fragments")
     usual = _QUESTIONS_OF_A_STORE if stores else _QUESTIONS_OF_A_FILE
     by_line = as_json or (not answerer and talks_to_program())
     with ExitStack() as stack:
@@ -137,6 +143,7 @@ def review(
             program = stack.enter_context(answering(answerer, seconds))
             ask = partial(by_program, program, count=count or _QUESTIONS_TO_A_PROGRAM)
         if stores:
+            stack.enter_context(signed(by, note))
             _review_store(path, ask, by_line)
         else:
             _review_file(context, path, output, ask, by_line)
@@ -237,8 +244,8 @@ def kept_if_ended(file: AnswerFile) -> Iterator[None]:
         raise typer.Exit(interrupts.exit_code()) from None
 
 
-Reply: TypeAlias = bool | Literal["undo", "quit"] | None
-"""Whether the two are one entity (None if unknown), or a command."""
+Reply: TypeAlias = bool | Literal["cannot_tell", "undo", "quit"] | None
+"""Whether the two are one entity (None to skip), or a command."""
 
 Ask: TypeAlias = "Callable[[Review[Any], Callable[[Evidence[Any]], RenderableType]], None]"
 """Asks the questions of a review; the function shows one at a terminal."""
@@ -248,6 +255,7 @@ _KEYS: dict[str, Reply] = {
     "n": False,
     "s": None,
     "?": None,
+    "c": "cannot_tell",
     "u": "undo",
     "q": "quit",
 }
@@ -271,11 +279,15 @@ def at_terminal(
         screen = console.stdout()
         screen.print()
         screen.print(show(question))
-        said = _typed(f"{done + 1} of {count}: one entity? [y]es [n]o [s]kip [u]ndo [q]uit: ")
+        left, tell = "", ""
+        if review.left is not None:
+            left, tell = f", about {review.left:,} left that matter", "[c]annot tell "
+        prompt = f"{done + 1} of {count}{left}: one entity? [y]es [n]o [s]kip {tell}[u]ndo [q]uit: "
+        said, note = _typed(prompt)
         if said == "quit":
             return
         try:
-            done = _apply(review, question, said, done)
+            done = _apply(review, question, said, done, note)
         except (ContradictionError, LikelihoodError) as error:
             console.note(f"not kept: {error}")
 
@@ -290,14 +302,15 @@ def by_lines(review: Review[Q], _: object, count: int) -> None:
     said_lines = lines_of(sys.stdin.buffer, called("-"))
     done = 0
     while done < count and (question := review.question()) is not None:
-        console.print_json({"question": question.to_json()})
+        left = {} if review.left is None else {"left": review.left}
+        console.print_json({"question": question.to_json(), **left})
         sys.stdout.flush()
         number, line = next(said_lines, (0, None))
-        said = "quit" if line is None else _read(line, f"{called('-')}:{number}")
+        said, note = ("quit", "") if line is None else _read(line, f"{called('-')}:{number}")
         if said == "quit":
             return
         try:
-            done = _apply(review, question, said, done)
+            done = _apply(review, question, said, done, note)
         except (ContradictionError, LikelihoodError) as error:
             console.print_json({"refused": str(error)})
 
@@ -323,46 +336,53 @@ def by_program(program: Answerer, review: Review[Q], _: object, count: int) -> N
         console.note(f"and {counted(len(rates) - _MOST_NAMED, 'other')}")
 
 
-def _apply(review: Review[Q], question: Evidence[Q], said: Reply, done: int) -> int:
+def _apply(review: Review[Q], question: Evidence[Q], said: Reply, done: int, note: str) -> int:
     """Apply an answer or a command, and return the number of questions answered so far."""
+    from kbforge.store.audit import signed
+
     # a signal must not lose half of an answer
-    with interrupts.deferred():
+    with interrupts.deferred(), signed(None, note or None):
         if said == "undo":
             return done - 1 if review.undo() else done
         assert said != "quit"
-        review.answer(question, said)
+        if said == "cannot_tell":
+            review.cannot_tell(question)
+        else:
+            review.answer(question, said)
         return done + 1
 
 
-def _typed(prompt: str) -> Reply:
+def _typed(prompt: str) -> tuple[Reply, str]:
+    """The answer or command that the user types, and the note after it."""
     while True:
         sys.stdout.write(prompt)
         sys.stdout.flush()
         line = sys.stdin.readline()
         if not line:
-            return "quit"
-        key = line.strip().lower()[:1]
-        if key in _KEYS:
-            return _KEYS[key]
-        console.note(f'expected y, n, s, u or q, got "{quoted(line.strip())}"')
+            return "quit", ""
+        word, _, note = line.strip().partition(" ")
+        if word[:1].lower() in _KEYS:
+            return _KEYS[word[:1].lower()], note.strip()
+        console.note(f'expected y, n, s, c, u or q, got "{quoted(line.strip())}"')
 
 
-def _read(line: bytes, where: str) -> Reply:
-    """The answer or command of a line."""
+def _read(line: bytes, where: str) -> tuple[Reply, str]:
+    """The answer or command of a line, and its note."""
     from kbforge.files.answers import record_of, same_of
     from kbforge.files.fragments import parse_json, shown
 
     value = parse_json(line, where)
-    if not isinstance(value, dict) or len(value) != 1:
+    if not isinstance(value, dict) or len(value.keys() - {"note"}) != 1:
         raise BadRecord(where, 'an object with "same", "undo" or "quit"', shown(value))
-    record = record_of(value, where).only("same", "undo", "quit")
-    word: Literal["undo", "quit"]
-    for word in ("undo", "quit"):
+    record = record_of(value, where).only("same", "cannot_tell", "undo", "quit", "note")
+    note = record.get("note", str, "text") if "note" in record else ""
+    word: Literal["cannot_tell", "undo", "quit"]
+    for word in ("cannot_tell", "undo", "quit"):
         if word in record:
             if record.get(word, bool, "true") is not True:
                 raise record.wrong(word, "true", "false")
-            return word
-    return same_of(record)
+            return word, note
+    return same_of(record), note
 
 
 def side_by_side(evidence: Evidence[Any]) -> Table:
@@ -431,8 +451,14 @@ def show_evidence(evidence: Evidence[PairQuestion]) -> RenderableType:
         f" (reported {percent(question.reported)});"
         f" the answer is expected to correct {question.value:.2g} fragments"
     )
+    settles = "; ".join(
+        f"{answer} gives {' and '.join(map(str, one.sizes))} fragments"
+        + (f" and answers {counted(one.questions, 'other question')}" if one.questions else "")
+        for answer, one in evidence.settles.items()
+    )
     parts: list[RenderableType] = [
         Text(head, style="dim"),
+        Text(settles, style="dim"),
         Text(),
         side_by_side(evidence),
         Text(),

@@ -143,7 +143,7 @@ class _Groups:
         """Add a decision unless it contradicts an earlier one."""
         one, other = self._of(decision.first), self._of(decision.second)
         if one is other:
-            return decision.same
+            return decision.same is True
         if not decision.same:
             self._apart[id(one)].add(id(other))
             self._apart[id(other)].add(id(one))
@@ -172,8 +172,7 @@ class _Groups:
 
 def called(decision: Decision) -> str:
     """A decision's name in messages."""
-    word = "same" if decision.same else "different"
-    said = f'{word} "{quoted(decision.first)}" "{quoted(decision.second)}"'
+    said = f'{decision.word} "{quoted(decision.first)}" "{quoted(decision.second)}"'
     return f"{quoted(decision.name)} ({said})" if decision.name else said
 
 

@@ -87,13 +87,19 @@ from kbforge.errors import UsageError, option
 class Decision:
     """Whether the fragments with these two ids are the same entity.
 
+    If `same` is None, somebody could not tell, which binds nothing: nobody is asked again.
     `name` identifies the decision in messages, such as "decision 7"; it may be "".
     """
 
-    same: bool
+    same: bool | None
     first: str
     second: str
     name: str = ""
+
+    @property
+    def word(self) -> str:
+        """What it says."""
+        return "cannot tell" if self.same is None else "same" if self.same else "different"
 
 
 class RuleSet(NamedTuple):

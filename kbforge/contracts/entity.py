@@ -367,7 +367,7 @@ class DecisionRecord:
     """
 
     number: Natural  # from 1, in order
-    same: bool
+    same: bool | None  # None: somebody could not tell
     first: str
     second: str
     run: Natural

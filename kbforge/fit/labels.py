@@ -72,7 +72,7 @@ class Labels:
         found = {fragment.id: fragment for fragment in fragments} if self.pairs else {}
         for one in self.pairs:
             if one.first in found and one.second in found:
-                yield found[one.first], found[one.second], float(one.same)
+                yield found[one.first], found[one.second], float(one.same is True)
 
     def _of_entities(self, model: PairModel, fragments: Sequence[Fragment]) -> Iterator[PairAnswer]:
         """The compared pairs of rows whose fragments have labels: the share of the pairs of these

@@ -63,11 +63,11 @@ Answers change the posterior, and the queue follows it (`update`, `gone`).
 
 from __future__ import annotations
 
-import heapq
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
@@ -358,9 +358,14 @@ class QuestionTable:
     joined: BoolArray  # whether the point estimate has them together
     gained: FloatArray  # E[L(c, z) - L(c', z) | S], fragments
     harmed: FloatArray  # E[L(c, z) - L(c', z) | not S], fragments
+    most: FloatArray  # what is believed about q at most, by the pair's own evidence
 
     def __len__(self) -> int:
         return len(self.first)
+
+    def against(self, believed: FloatArray) -> FloatArray:
+        """q, given the probabilities that the pairs are one, shape [pairs]."""
+        return np.minimum(np.where(self.joined, 1 - believed, believed), self.most)
 
     def where(self, chosen: IntArray) -> QuestionTable:
         """Some of the pairs, by their places."""
@@ -369,8 +374,7 @@ class QuestionTable:
 
 def pairs_of(parts: SubproblemParts) -> QuestionTable:
     """The pairs of parts on which particles disagree, and their values."""
-    one, other = np.triu_indices(len(parts), 1)
-    together = parts.rows[one] == parts.rows[other]  # [pairs, particles]
+    one, other, together = _pairs(parts)
     reported = together @ parts.weights
     open_ones = np.flatnonzero((reported > _CERTAIN) & (reported < 1 - _CERTAIN))
     one, other, together = one[open_ones], other[open_ones], together[open_ones]
@@ -390,7 +394,14 @@ def pairs_of(parts: SubproblemParts) -> QuestionTable:
         joined=joined,
         gained=(weighed * contradicts).sum(axis=1) / np.maximum(mass, _CERTAIN),
         harmed=(weighed * ~contradicts).sum(axis=1) / np.maximum(1 - mass, _CERTAIN),
+        most=np.ones(len(joined)),
     )
+
+
+def _pairs(parts: SubproblemParts) -> tuple[IntArray, IntArray, BoolArray]:
+    """All pairs of parts, and whether they are together, shape [pairs, particles]."""
+    one, other = np.triu_indices(len(parts), 1)
+    return one, other, parts.rows[one] == parts.rows[other]
 
 
 def likely_pairs(
@@ -402,8 +413,7 @@ def likely_pairs(
     and pairs that contradict these. `believed` gives probabilities by the reported ones.
     """
     parts = parts_of(subproblem)
-    one, other = np.triu_indices(len(parts), 1)
-    together = parts.rows[one] == parts.rows[other]  # [pairs, particles]
+    one, other, together = _pairs(parts)
     reported = together @ parts.weights
     probability = believed(reported)
     chosen, agree = [], np.ones(len(parts.weights), np.bool_)
@@ -433,7 +443,7 @@ def loss(parts: SubproblemParts, labels: IntArray) -> FloatArray:
 
 def values(asked: QuestionTable, believed: FloatArray, error: float) -> FloatArray:
     """The expected corrections of answers, in fragments, given the belief; shape [pairs]."""
-    against = np.where(asked.joined, 1 - believed, believed)
+    against = asked.against(believed)
     value: FloatArray = (1 - error) * against * asked.gained + error * (1 - against) * asked.harmed
     return value
 
@@ -448,6 +458,10 @@ def information(believed: FloatArray, error: float) -> FloatArray:
 MOST_EACH = 16
 """Maximum number of cached questions about a subproblem; its answer brings others."""
 
+LEAST = 0.01
+"""Fragments: questions that are expected to correct fewer are not worth a person's time."""
+
+_NEARLY = 0.8  # share of the best value that a question of the same subproblem must have
 _SLOPE_SPREAD = 0.5  # sd of w_1
 _LEAST = 1e-3  # what is reported is no surer
 
@@ -466,6 +480,45 @@ class PairQuestion:
     information: float  # what the answer tells, in nats
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an answer is expected to settle."""
+
+    sizes: list[int]  # fragments of the entity of the first, and of the second if it is another
+    questions: int  # other open pairs of the subproblem that it answers as well
+
+
+def outcomes(subproblem: Subproblem, question: PairQuestion) -> dict[str, Outcome]:
+    """What "same" and "different" settle, by the heaviest particle that agrees with each."""
+    parts = parts_of(subproblem)
+    one, other, together = _pairs(parts)
+    asked = (parts.first[one] == question.first) & (parts.first[other] == question.second)
+    says = together[asked][0]
+    found = {}
+    for answer, agree in (("same", says), ("different", ~says)):
+        clusters = subproblem.particles[int(agree.argmax())].clusters
+        if question.joined == (answer == "same"):
+            clusters = subproblem.clusters
+        pair = {question.first, question.second}
+        left = _n_open(together) - _n_open(together[:, agree])
+        found[answer] = Outcome([len(c) for c in clusters if not pair.isdisjoint(c)], left - 1)
+    return found
+
+
+def _n_open(together: BoolArray) -> int:
+    """On how many pairs particles differ."""
+    return int((together.any(axis=1) & ~together.all(axis=1)).sum())
+
+
+class _Rank(NamedTuple):
+    """The best question about a subproblem, and about how many are worth an answer."""
+
+    value: float
+    name: int  # negative: of equal values the first
+    place: int
+    worth: float
+
+
 class PosteriorQueue:
     """Questions that correct the point estimate of a posterior."""
 
@@ -474,9 +527,11 @@ class PosteriorQueue:
         self._before = self._belief = Belief(np.array([0.0, 1.0]), np.diag(spread**2))
         self._answers: list[tuple[PairQuestion, bool | None, float]] = []
         self._held: dict[int, QuestionTable] = {}  # the questions of each subproblem
+        self._ranks: dict[int, _Rank] = {}  # of subproblems, unless outdated
         self._passed: set[tuple[int, int]] = set()
-        self._heap: list[tuple[float, int, int]] = []  # (-rank, name, place), the best of each
-        self._stale = False
+        self._unsettled: set[tuple[int, int]] = set()
+        self._around: list[set[int]] = [set()]  # fragments near each answer
+        self._near: set[int] = set()  # subproblems with fragments near the last answer
 
     def believed(self, reported: FloatArray) -> FloatArray:
         """The probability of pairs by the reported one and the answers so far, same shape."""
@@ -490,59 +545,87 @@ class PosteriorQueue:
         """Add subproblems that are new or have changed; a name is the first fragment."""
         for subproblem in subproblems:
             name = subproblem.fragments[0]
-            self._held.pop(name, None)
+            self.gone([name])
             asked = pairs_of(parts_of(subproblem))
             if len(asked):
                 # the best if all reports are true
                 value = values(asked, asked.reported, REVIEW_ERROR)
                 self._held[name] = asked.where(np.argsort(-value, kind="stable")[:MOST_EACH])
-                if not self._stale:
-                    self._push(name)
+                if not self._around[-1].isdisjoint(subproblem.fragments):
+                    self._near.add(name)
 
     def gone(self, names: Iterable[int]) -> None:
         """Forget subproblems that no longer exist; unknown names are ignored."""
         for name in names:
             self._held.pop(name, None)
+            self._ranks.pop(name, None)
 
     def next(self) -> PairQuestion | None:
-        """The most valuable question that was not skipped; None if there is none."""
-        if self._stale:
-            self._heap = []
-            for name in self._held:
-                self._push(name)
-            self._stale = False
-        while self._heap:
-            rank, name, place = self._heap[0]
-            if self._top(name) == (-rank, place):
-                return self._question(name, place)
-            heapq.heappop(self._heap)
-        return None
+        """The most valuable question that was not skipped; None if there is none.
+
+        One about the entities of the last answer comes first if it is worth nearly as much.
+        """
+        best, near = self._best(self._ranked()), self._best(self._near)
+        if best is None:
+            return None
+        if near is not None and near.value >= _NEARLY * best.value > 0:
+            best = near
+        return self._question(-best.name, best.place)
+
+    @property
+    def left(self) -> int:
+        """An estimate of the answers until none is expected to correct `LEAST` fragments."""
+        return round(sum(self._ranks[name].worth for name in self._ranked()))
+
+    def bound(self, question: PairQuestion, most: float) -> bool:
+        """Believe at most this probability that the estimate is wrong about a pair.
+
+        Returns whether that lowers the question's value, so that another may come first.
+        """
+        asked = self._held[question.subproblem]
+        lower = most < abs(question.believed - question.joined)
+        if lower:
+            place = (asked.first == question.first) & (asked.second == question.second)
+            asked.most[place] = most
+            del self._ranks[question.subproblem]
+        return lower
 
     def pass_over(self, question: PairQuestion) -> None:
         """Do not ask about this pair again."""
         self._passed.add((question.first, question.second))
-        if question.subproblem in self._held and not self._stale:
-            self._push(question.subproblem)
+        self._ranks.pop(question.subproblem, None)
 
     def skip(self, pairs: Iterable[tuple[int, int]]) -> None:
         """Do not ask about these pairs of fragments."""
         self._passed.update((min(pair), max(pair)) for pair in pairs)
-        self._stale = True
+        self._ranks.clear()
+
+    def leave(self, pairs: Iterable[tuple[int, int]]) -> None:
+        """Ask about no pairs that nobody can tell, which are these from now on."""
+        unsettled = {(min(pair), max(pair)) for pair in pairs}
+        if unsettled != self._unsettled:
+            self._unsettled = unsettled
+            self._ranks.clear()
 
     def add(self, question: PairQuestion, same: bool | None, error: float = REVIEW_ERROR) -> None:
         """Learn from an answer how reliable reports are; None skips the question."""
         self._answers.append((question, same, error))
         if same is None:
             self.pass_over(question)
+            self._around.append(self._around[-1])
         else:
+            asked = self._held.get(question.subproblem)
+            beside = () if asked is None else (*asked.first.tolist(), *asked.second.tolist())
+            self._around.append({question.first, question.second, *beside})
             self._learn()
 
     def undo(self) -> None:
         """Undo the last answer; `update` adds the subproblems that it had changed."""
         question, same, _ = self._answers.pop()
+        self._around.pop()
         if same is None:
             self._passed.discard((question.first, question.second))
-            self._stale = True
+            self._ranks.clear()
         else:
             self._learn()
 
@@ -552,29 +635,34 @@ class PosteriorQueue:
         same = np.array([same for _, same, _ in known], np.bool_)
         error = np.array([error for *_, error in known], np.float64)
         self._belief = update(self._before, _logit(reported), same, error)
-        self._stale = True
+        self._ranks.clear()
+        held = self._held.items()
+        around = np.array(list(self._around[-1]), np.int64)
+        self._near = {n for n, asked in held if np.isin(asked.first, around).any()}
 
-    def _push(self, name: int) -> None:
-        top = self._top(name)
-        if top is not None:
-            heapq.heappush(self._heap, (-top[0], name, top[1]))
+    def _ranked(self) -> Iterable[int]:
+        """Rank what is not ranked; returns the names of all subproblems with questions."""
+        for name in self._held.keys() - self._ranks.keys():
+            asked = self._held[name]
+            rank = values(asked, self.believed(asked.reported), REVIEW_ERROR)
+            pairs = zip(asked.first.tolist(), asked.second.tolist(), strict=True)
+            for place, pair in enumerate(pairs):
+                if pair in self._passed or pair in self._unsettled:
+                    rank[place] = -np.inf
+            best, some = int(np.argmax(rank)), int((rank >= LEAST).sum())
+            worth = 1 + math.log2(some) if some else 0.0  # an answer settles half of them
+            self._ranks[name] = _Rank(float(rank[best]), -name, best, worth)
+        return self._ranks
 
-    def _top(self, name: int) -> tuple[float, int] | None:
-        """The rank and the place of the best cached question about a subproblem, if any."""
-        if name not in self._held:
-            return None
-        asked = self._held[name]
-        rank = values(asked, self.believed(asked.reported), REVIEW_ERROR)
-        pairs = zip(asked.first.tolist(), asked.second.tolist(), strict=True)
-        for place, pair in enumerate(pairs):
-            if pair in self._passed:
-                rank[place] = -np.inf
-        place = int(np.argmax(rank))
-        return None if rank[place] == -np.inf else (float(rank[place]), place)
+    def _best(self, names: Iterable[int]) -> _Rank | None:
+        """The best of ranked subproblems, if one has a question that was not skipped."""
+        best = max((self._ranks[name] for name in names if name in self._ranks), default=None)
+        return None if best is None or best.value == -np.inf else best
 
     def _question(self, name: int, place: int) -> PairQuestion:
         one = self._held[name].where(np.array([place]))
-        believed = self.believed(one.reported)
+        against = one.against(self.believed(one.reported))
+        believed = np.where(one.joined, 1 - against, against)
         return PairQuestion(
             subproblem=name,
             first=int(one.first[0]),

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from kbforge.contracts import Cluster, Explanation, Fragment, ModelSpec, Subproblem
@@ -36,12 +36,14 @@ from kbforge.fit.alpha import fingerprint
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.description import Lesson
 from kbforge.fit.prepare import judged_by_pairs
-from kbforge.fit.questions import CandidatePair, PairQuestion, TeachingQueue
+from kbforge.fit.questions import CandidatePair, Outcome, PairQuestion, TeachingQueue, outcomes
 
 MOST_OTHERS = 4
 """Maximum number of other fragments of a cluster shown as evidence."""
 
 _MOST_COMPARED = 100
+MOST_LOOKS = 50
+"""Maximum number of questions whose evidence is looked at before one of them is asked."""
 
 Q = TypeVar("Q", CandidatePair, PairQuestion)
 
@@ -74,6 +76,23 @@ class Evidence(Generic[Q]):
     compared: int = 0  # fragments of that cluster that it was compared with
     probability: bool = True  # whether the explanation is in nats; else in points of a score
     asked: QuestionDetails | None = None  # why a pair of a file is asked about
+    settles: Mapping[str, Outcome] = field(default_factory=dict)  # by answer, of a store
+
+    @property
+    def doubt(self) -> float:
+        """The largest probability, by what can be seen, that the estimate is wrong about a pair.
+
+        If the two state the same, nothing that can be seen parts them. If the estimate has them
+        apart and the evidence is against one entity as well, answers about other pairs do not make
+        one entity more probable than report and evidence do.
+        """
+        a, b, asked = self.first.fragment, self.second.fragment, self.question
+        assert isinstance(asked, PairQuestion)
+        if asked.joined:
+            return 0.0 if a.properties == b.properties and a.vector == b.vector else 1.0
+        if self.explanation is None or not self.probability or self.explanation.total > 0:
+            return 1.0
+        return max(asked.reported, 1 / (1 + math.exp(-self.explanation.total)))
 
     def to_json(self) -> dict[str, Any]:
         """The question as one JSON object, without labels."""
@@ -89,6 +108,8 @@ class Evidence(Generic[Q]):
         for key in ("subproblem", "first", "second"):
             del asked[key]
         out = {"a": self.first.to_json(), "b": self.second.to_json(), "asked": asked}
+        if self.settles:
+            out["settles"] = {answer: asdict(one) for answer, one in self.settles.items()}
         if self.explanation is not None:
             out["explanation"] = self.explanation.to_json()
         return out
@@ -128,6 +149,15 @@ class Review(ABC, Generic[Q]):
         """
         self._keep(evidence, same, by)
         self._said.append((evidence.question, same))
+
+    @property
+    def left(self) -> int | None:
+        """An estimate of the questions that are worth an answer, if there is one."""
+        return None
+
+    def cannot_tell(self, evidence: Evidence[Q]) -> None:
+        """Store that a person cannot tell; in a file, that is "unknown"."""
+        self.answer(evidence, None)
 
     def undo(self) -> bool:
         """Undo the last answer of this review; False if there was none.
@@ -253,6 +283,7 @@ def evidence_on(
         why,
         len(compared),
         spec.likelihood.probability,
+        settles=outcomes(subproblem, question),
     )
 
 

@@ -58,7 +58,7 @@ from kbforge.files.answers import (
     error_rates,
 )
 from kbforge.fit.questions import REVIEW_ERROR, PairQuestion, PosteriorQueue
-from kbforge.fit.review import Evidence, Review, Side, evidence_on
+from kbforge.fit.review import MOST_LOOKS, Evidence, Review, Side, evidence_on
 from kbforge.jobs.models import attributes_of
 from kbforge.jobs.opening import (
     EventResult,
@@ -168,7 +168,7 @@ def whole_entities(store: Store, decision: Decision) -> list[Decision]:
     ]
 
 
-def content_of(decision: Decision) -> tuple[bool, frozenset[str]]:
+def content_of(decision: Decision) -> tuple[bool | None, frozenset[str]]:
     """A decision's content, regardless of the order of its fragments."""
     return decision.same, frozenset((decision.first, decision.second))
 
@@ -186,8 +186,9 @@ def honour_one(
     """
     number = held.store.next_decision
     named = Decision(decision.same, decision.first, decision.second, f"decision {number}")
+    binding = [] if decision.same is None else [named]
     try:
-        held.session.constrain([named, *(replace(tie, name=named.name) for tie in tied)])
+        held.session.constrain([*binding, *(replace(tie, name=named.name) for tie in tied)])
     except ContradictionError as error:
         if any(name not in ("", named.name) for name in error.decisions):
             error.args = (f"{error}; kbforge decide STORE --undo NUMBER withdraws a decision",)
@@ -427,8 +428,7 @@ def _images(
 
 def in_words(decision: Decision) -> str:
     """A decision in words."""
-    said = "same" if decision.same else "different"
-    return f"{said} {quoted(decision.first)} {quoted(decision.second)}"
+    return f"{decision.word} {quoted(decision.first)} {quoted(decision.second)}"
 
 
 def decisions_of(pairs: Iterable[tuple[str, str, str]]) -> list[Decision]:
@@ -455,16 +455,34 @@ class StoreReview(Review[PairQuestion]):
     def __init__(self, held: OpenStore) -> None:
         super().__init__()
         self._held, self._queue = held, PosteriorQueue()
-        self._made: list[DecisionRecord] = []
+        self._made: list[DecisionRecord | None] = []  # None: it was skipped
         self._queue.update(_in_doubt(held.store.pages))
+        self._queue.leave(held.store.unsettled())
 
     def question(self) -> Evidence[PairQuestion] | None:
+        """As `Review`; its value stands after a look at the evidence."""
+        evidence = None
+        for _ in range(MOST_LOOKS):
+            if (question := self._queue.next()) is None:
+                return None
+            subproblem = self._subproblem(question.subproblem)
+            evidence = evidence_on(question, subproblem, self._fragment, self._held.prepared.spec)
+            if not self._queue.bound(question, evidence.doubt):
+                break
+        return evidence
+
+    @property
+    def left(self) -> int:
         """As `Review`."""
-        question = self._queue.next()
-        if question is None:
-            return None
-        subproblem = self._subproblem(question.subproblem)
-        return evidence_on(question, subproblem, self._fragment, self._held.prepared.spec)
+        return self._queue.left
+
+    def cannot_tell(self, evidence: Evidence[PairQuestion]) -> None:
+        """As `Review`: a decision that binds nothing, and nobody is asked again."""
+        pair = evidence.first.fragment.id, evidence.second.fragment.id
+        decided, _ = honour_one(self._held, Decision(None, *pair))
+        self._made.append(decided)
+        self._queue.add(evidence.question, None)
+        self._said.append((evidence.question, None))
 
     def _subproblem(self, name: int) -> Subproblem:
         return self._held.store.pages.page(name).subproblem()
@@ -504,6 +522,7 @@ class StoreReview(Review[PairQuestion]):
                 return
         held.facts[_PROGRAMS] = [*before, [*said, None]]
         held.commit()
+        self._made.append(None)
         if question is not _CHECK:
             self._queue.add(question, same, wrong)
             self._queue.pass_over(question)
@@ -512,6 +531,7 @@ class StoreReview(Review[PairQuestion]):
         """Apply an answer as a decision, unless it is unknown; skip a question whose answer cannot
         hold."""
         if same is None:
+            self._made.append(None)
             self._queue.add(question, None)
             return
         first, second = (self._fragment(n).id for n in (question.first, question.second))
@@ -527,7 +547,9 @@ class StoreReview(Review[PairQuestion]):
         self._follow(touched)
 
     def _take_back(self, same: bool | None) -> None:
-        touched = SubproblemChanges((), ()) if same is None else self._withdraw()
+        decided = self._made[-1]
+        touched = SubproblemChanges((), ()) if decided is None else self._withdraw(decided)
+        self._made.pop()
         self._queue.undo()
         self._follow(touched)
 
@@ -535,9 +557,9 @@ class StoreReview(Review[PairQuestion]):
         self._queue.gone(touched.gone)
         self._queue.update(map(self._subproblem, touched.changed))
 
-    def _withdraw(self) -> SubproblemChanges:
+    def _withdraw(self, decided: DecisionRecord) -> SubproblemChanges:
         """Undo the last decision, which restores the store exactly; returns what changed."""
-        held, decided = self._held, self._made[-1]
+        held = self._held
         rows = held.store.database.connection
         where = "WHERE decision = ? AND name = 'page'"
         names = {
@@ -546,13 +568,12 @@ class StoreReview(Review[PairQuestion]):
         }
         _undo_exactly(held.store, held.run, decided, False)
         held.reopen()
-        self._made.pop()
         there = names & set(held.store.pages.names())
         return SubproblemChanges(tuple(sorted(there)), tuple(sorted(names - there)))
 
     def done(self) -> EventResult:
         """The result so far."""
-        return self._held.result(decisions=[decided.number for decided in self._made])
+        return self._held.result(decisions=[one.number for one in self._made if one is not None])
 
 
 _CHECK = PairQuestion(-1, -1, -1, 0.5, 0.5, False, 0.0, 0.0)

@@ -392,7 +392,7 @@ def _with_past(facts: Facts, past: History) -> Facts:
             counted["undone"] += 1
             continue
         decisions.append(decided)
-        counted["same" if decided.decision.same else "different"] += 1
+        counted[decided.decision.word] += 1
     kinds = Counter[Kind]()
     biggest: list[Any] = []  # the changes that move most fragments
     for number, change in enumerate(past.changes):

@@ -69,6 +69,8 @@ from kbforge.store.tables import (
     verified_rows,
 )
 
+NOT_TOLD = -1
+"""Stands for None in the column `same` of a decision."""
 ASSERTS = 2
 """What the table of decisions says, in place of whether two are the same, of one that asserts."""
 FACTS = "facts"
@@ -238,6 +240,14 @@ class Store:
         rows = (rows_of(self._rows, "decision", one, fragments) for one in ("first", "second"))
         return [_decision(row) for row in sorted(set().union(*rows))]
 
+    def unsettled(self) -> list[tuple[int, int]]:
+        """The numbers of the pairs of fragments of which somebody could not tell."""
+        where = f"WHERE same = {NOT_TOLD} AND undone IS NULL"
+        told = list(map(_decision, read_rows(self._rows, "decision", where)))
+        number = self.pages.numbers([id for one in told for id in (one.first, one.second)])
+        known = (one for one in told if one.first in number and one.second in number)
+        return [(number[one.first], number[one.second]) for one in known]
+
     def fragment(self, id: str) -> tuple[int, Fragment]:
         """The number and the content of a fragment; a NotFoundError if there is none.
 
@@ -360,8 +370,9 @@ def _run(row: Row) -> Run:
 
 
 def _decision(row: Row) -> DecisionRecord:
-    number, same, first, second, run, undone = row
-    return DecisionRecord(number, bool(same), first, second, run, undone, same == ASSERTS)
+    number, said, first, second, run, undone = row
+    same = None if said == NOT_TOLD else bool(said)
+    return DecisionRecord(number, same, first, second, run, undone, said == ASSERTS)
 
 
 def kept_row(kept: LearnedState) -> tuple[str, bytes]:

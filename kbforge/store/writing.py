@@ -48,7 +48,7 @@ from kbforge.store.pages import (
     page_to_bytes,
     totals_to_bytes,
 )
-from kbforge.store.store import ASSERTS, Store
+from kbforge.store.store import ASSERTS, NOT_TOLD, Store
 from kbforge.store.tables import (
     ask,
     damaged,
@@ -249,7 +249,8 @@ class StoreWriter:
                 database.execute("DELETE FROM erased")
             else:
                 pair = decided.first, decided.second
-                said = ASSERTS if decided.asserts else int(decided.same)
+                said = NOT_TOLD if decided.same is None else int(decided.same)
+                said = ASSERTS if decided.asserts else said
                 row = (decided.number, said, *pair, decided.run, None)
                 insert_rows(database, "decision", [row])
             if decided is not None or not run.written or run.by != by:

@@ -380,8 +380,11 @@ def _review(routes: APIRouter, service: Service) -> None:
 
     @routes.post("/review", summary="Answer a question", **_says(Answered))
     def answer(said: schemas.GivenAnswer) -> Response:
-        """Decide whether the two fragments of a question are one entity, or skip it."""
-        return json_of(questions.answer(said.first, said.second, said.same))
+        """Decide whether the two fragments of a question are one entity, skip it, or say that you
+        cannot tell: then nobody is asked again until the decision is undone."""
+        pair = said.first, said.second
+        with signed(None, said.note):
+            return json_of(questions.answer(*pair, said.same, said.cannot_tell))
 
     @routes.post("/review/undo", summary="Undo an answer", **_says(TakenBack))
     def take_back() -> Response:

@@ -18,7 +18,7 @@ class MadeDecision(Answer, frozen=True):
     """A decision, in force or undone, and the runs that made and undid it."""
 
     number: Natural
-    same: bool
+    same: bool | None  # None: somebody could not tell
     first: str
     second: str
     run: Natural

@@ -249,16 +249,19 @@ class _Tools:
 
         `question` has both fragments with their entities, the contribution of each attribute to
         their being one (nats), and its probability; none if nothing is uncertain. Answer it with
-        decide, by `first` and `second`; say "skip" if neither the evidence nor your knowledge
-        settles it.
+        decide, by `first` and `second`; say "cannot tell" if neither the evidence nor your
+        knowledge settles it. `left` estimates how many more answers matter.
         """
         return plain(self._questions.next())
 
     def decide(
         self,
         verdict: Annotated[
-            Literal["same", "different", "skip", "undo"],
-            Field(description="same: they are one entity; skip: ask about others first."),
+            Literal["same", "different", "cannot tell", "skip", "undo"],
+            Field(
+                description="same: they are one entity; cannot tell: ask nobody again; skip: ask "
+                "about others first."
+            ),
         ],
         first: Annotated[str, Field(description="Id of a fragment.")] = "",
         second: Annotated[str, Field(description="Id of another fragment.")] = "",
@@ -278,9 +281,10 @@ class _Tools:
                 return plain(self._writer.undo(decision).result())
         if not (first and second):
             raise UsageError("expected first and second, the ids of two fragments")
-        same = None if verdict == "skip" else verdict == "same"
+        same = verdict == "same" if verdict in ("same", "different") else None
         with signed(None, note):
-            return plain(self._questions.answer(first, second, same))
+            cannot_tell = verdict == "cannot tell"
+            return plain(self._questions.answer(first, second, same, cannot_tell))
 
     def changes(
         self,

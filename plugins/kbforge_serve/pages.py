@@ -46,7 +46,7 @@ _DRAWINGS = (("broad", 720, 480, 24), ("narrow", 360, 480, 14))
 _BESIDE = 60  # left and right of the circles, for their names
 _CHARACTER, _LINE = 8, 16  # room for text there
 _LONGEST_ID = 4_096  # characters
-_SAME = {"same": True, "different": False, "skip": None}
+_SAME = {"same": True, "different": False}
 
 Name: TypeAlias = Annotated[str, Query(min_length=1, max_length=_LONGEST_ID)]
 Text: TypeAlias = Annotated[str, Query(max_length=400)]
@@ -283,19 +283,22 @@ class Pages:
     def _answer(
         self,
         request: Request,
-        answer: Annotated[Literal["same", "different", "skip", "undo"], Form()],
+        answer: Annotated[Literal["same", "different", "cannot tell", "skip", "undo"], Form()],
         first: Annotated[str, Form(max_length=_LONGEST_ID)] = "",
         second: Annotated[str, Form(max_length=_LONGEST_ID)] = "",
+        note: Note = "",
     ) -> Response:
         """Accept an answer; the page shows its effect and the next question."""
         questions = self._service.questions
         shown = _review_view({})
         status = 200
+        said = _SAME.get(answer), answer == "cannot tell"
         try:
-            if answer == "undo":
-                shown["done"] = plain(questions.undo())
-            else:
-                shown["done"] = plain(questions.answer(first, second, _SAME[answer]))
+            with signed(None, note):
+                if answer == "undo":
+                    shown["done"] = plain(questions.undo())
+                else:
+                    shown["done"] = plain(questions.answer(first, second, *said))
         except (ContradictionError, LikelihoodError) as error:
             shown["error"] = sentence_of(error, self._service.readers.path)
             status = status_of(error)
@@ -431,7 +434,9 @@ def _review_view(_: Facts) -> Facts:
 def _said(answer: str, done: Facts) -> str:
     """What an answer did, in words."""
     if answer == "skip":
-        return "Skipped."
+        return "Skipped for now."
+    if answer == "cannot tell":
+        return "Nobody will be asked about these two again."
     if answer == "undo":
         return "Undone." if done["undone"] else "There was no answer to undo."
     said = "One entity." if answer == "same" else "Two entities."

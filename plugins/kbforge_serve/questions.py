@@ -18,7 +18,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import orjson
@@ -26,8 +26,8 @@ import orjson
 from kbforge.contracts import Explanation, FloatArray, Subproblem
 from kbforge.contracts.entity import Natural
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError, quoted
-from kbforge.fit.questions import PairQuestion, PosteriorQueue
-from kbforge.fit.review import Side, evidence_on
+from kbforge.fit.questions import LEAST, Outcome, PairQuestion, PosteriorQueue
+from kbforge.fit.review import MOST_LOOKS, Evidence, Side, evidence_on
 from kbforge.store.pages import page_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, rows_of
@@ -57,7 +57,8 @@ WHERE image.run >= ? LIMIT ?
 
 
 class LastAnswer(Answer, frozen=True):
-    """An answer given here; `decision` is None if it was skipped, or in force before."""
+    """An answer given here; `same` is None if it was skipped, or somebody cannot tell, and
+    `decision` if it was skipped, or in force before."""
 
     first: str
     second: str
@@ -79,7 +80,8 @@ class Question(Answer, frozen=True):
 
     `explanation` is the evidence for the second fragment in the cluster of the first, in nats if
     `probability`, otherwise in points of a score; None if the likelihood does not explain.
-    `compared` is the number of fragments of the cluster used for it.
+    `compared` is the number of fragments of the cluster used for it. `settles` has what "same" and
+    "different" are expected to settle.
     """
 
     first: str
@@ -90,11 +92,15 @@ class Question(Answer, frozen=True):
     explanation: Explanation | None
     compared: Natural
     probability: bool
+    settles: Mapping[str, Outcome]
 
 
 class NextQuestion(Answer, frozen=True):
-    """The next question, None if nothing is uncertain; the uncertain subproblems, and the answers
-    here."""
+    """The next question, None if nothing is uncertain.
+
+    `left` estimates how many more answers are expected to correct at least 1 % of a fragment.
+    `answered` is the number of answers here.
+    """
 
     question: Question | None
     left: Natural
@@ -139,15 +145,18 @@ class Questions:
         with self._lock, self._readers.store() as store:
             self._follow(store)
             told = self._next(store)
-            left = len(self._queue) + len(self._ahead)
-            return NextQuestion(told, left, len(self._answers))
+            unread = sum(doubt >= LEAST for _, doubt in self._ahead)
+            return NextQuestion(told, self._queue.left + unread, len(self._answers))
 
     def believed(self, reported: FloatArray) -> FloatArray:
         """The probability of pairs by the reported one and the answers here, same shape."""
         return self._queue.believed(reported)
 
-    def answer(self, first: str, second: str, same: bool | None) -> Answered:
-        """Decide whether a pair is one entity; None skips it.
+    def answer(
+        self, first: str, second: str, same: bool | None, cannot_tell: bool = False
+    ) -> Answered:
+        """Decide whether a pair is one entity; None skips it, or if the user `cannot_tell` has
+        nobody asked again.
 
         Raises:
             NotFoundError: there is no such fragment.
@@ -162,7 +171,7 @@ class Questions:
             pair = frozenset((first, second))
             question = self._asked.get(pair)
             try:
-                decided, effect = self._decided(first, second, same, question)
+                decided, effect = self._decided(first, second, same, cannot_tell, question)
             except (ContradictionError, LikelihoodError):
                 if question is not None:
                     self._queue.pass_over(question)
@@ -177,11 +186,16 @@ class Questions:
             return Answered(decided.decision, decided.already, effect)
 
     def _decided(
-        self, first: str, second: str, same: bool | None, question: PairQuestion | None
+        self,
+        first: str,
+        second: str,
+        same: bool | None,
+        cannot_tell: bool,
+        question: PairQuestion | None,
     ) -> tuple[Decided | None, Effect]:
         """The decision, unless the pair is skipped, and its effect."""
         pair = (first, second)
-        if same is None:
+        if same is None and not cannot_tell:
             with self._readers.store() as store:
                 return None, nothing(self._readers, store, pair)
         reported = None if question is None else question.reported
@@ -233,6 +247,7 @@ class Questions:
                 self._begin(store)
             else:
                 return  # what is asked is compared with the store all the same
+        self._queue.leave(store.unsettled())
         self._seen = now
 
     def _begin(self, store: Store) -> None:
@@ -270,12 +285,16 @@ class Questions:
                 self._known.pop(name, None)
 
     def _next(self, store: Store) -> Question | None:
-        """The next question about a subproblem that is unchanged since the queue read it."""
+        """The next question about a subproblem that is unchanged since the queue read it, and
+        whose value stands after a look at the evidence."""
+        looks = 0
         while (question := self._best(store)) is not None:
             before = self._known.get(question.subproblem)
             self._update(store, [question.subproblem])
             if self._known.get(question.subproblem) == before:
-                return self._asking(store, question)
+                evidence, looks = self._evidence(store, question), looks + 1
+                if looks == MOST_LOOKS or not self._queue.bound(question, evidence.doubt):
+                    return self._asking(store, evidence)
         return None
 
     def _best(self, store: Store) -> PairQuestion | None:
@@ -291,13 +310,16 @@ class Questions:
             some = min(_AT_ONCE, len(self._ahead))
             self._update(store, [self._ahead.popleft()[0] for _ in range(some)])
 
-    def _asking(self, store: Store, question: PairQuestion) -> Question:
+    def _evidence(self, store: Store, question: PairQuestion) -> Evidence[PairQuestion]:
         pages = store.pages
         subproblem = pages.page(question.subproblem).subproblem()
         numbers = pages.fragments(subproblem.fragments)
         spec = self._readers.models(store)[0].spec
         with self._readers.scoring():
-            evidence = evidence_on(question, subproblem, numbers.__getitem__, spec)
+            return evidence_on(question, subproblem, numbers.__getitem__, spec)
+
+    def _asking(self, store: Store, evidence: Evidence[PairQuestion]) -> Question:
+        question = evidence.question
         homes = holding(self._readers, store, [question.first, question.second])
         first, second = evidence.first.fragment.id, evidence.second.fragment.id
         self._asked[frozenset((first, second))] = question
@@ -312,6 +334,7 @@ class Questions:
             evidence.explanation,
             evidence.compared,
             evidence.probability,
+            evidence.settles,
         )
 
 

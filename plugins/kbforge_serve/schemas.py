@@ -69,19 +69,24 @@ class GivenQuery(BaseModel):
 
 
 class GivenAnswer(BaseModel):
-    """The answer to a question; `same` is null to skip it."""
+    """The answer to a question, and why, for the audit; if `same` is null, it is skipped, or
+    nobody is asked again if you `cannot_tell`."""
 
     same: StrictBool | None
     first: FragmentId
     second: FragmentId
+    cannot_tell: StrictBool = False
+    note: Annotated[str, Field(max_length=MOST_NOTE)] = ""
 
     model_config = config({"same": False, "first": "row-17", "second": "row-21"})
 
 
-class GivenDecision(GivenAnswer):
+class GivenDecision(BaseModel):
     """Whether two fragments are the same entity, and why, for the audit."""
 
     same: StrictBool
+    first: FragmentId
+    second: FragmentId
     note: Annotated[str, Field(max_length=MOST_NOTE)] = ""
 
     model_config = config(

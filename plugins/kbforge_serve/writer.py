@@ -425,7 +425,9 @@ class Writer:
                 self._turn = time.monotonic()
 
 
-def honouring(same: bool, first: str, second: str, reported: float | None = None) -> Act[Decided]:
+def honouring(
+    same: bool | None, first: str, second: str, reported: float | None = None
+) -> Act[Decided]:
     """The act of adding a decision; one that is in force is not repeated.
 
     `reported` is the pair's reported probability when the user was asked; unasked, a user

@@ -87,9 +87,31 @@ def test_questions_about_a_store_are_lines(program: Run, store: Path) -> None:
     assert last["summary"]["decisions"] == [2, 3]
     assert last["summary"]["run"] == 2
     question = first["question"]
-    assert question.keys() == {"a", "b", "asked", "explanation"}
+    assert question.keys() == {"a", "b", "asked", "settles", "explanation"}
+    assert first["left"] >= third["left"] > 0
     assert "label" not in json.dumps(asked)
     assert 0 < question["asked"]["reported"] < 1
+
+
+def test_answers_have_a_name_and_a_note_and_may_be_that_one_cannot_tell(
+    program: Run, store: Path
+) -> None:
+    said = lines({"cannot_tell": True, "note": "faint"}, {"same": True, "note": ""}, QUIT)
+    first, second, *_ = program("review", store, "--as", "ada", "--note", "hand", stdin=said).lines
+    found = program("decide", store, "--list", "--json").json["decisions"]
+    assert [(one["same"], one["a"], one["b"], one["by"], one["note"]) for one in found] == [
+        (None, *pair(first), "ada", "faint"),
+        (True, *pair(second), "ada", "hand"),
+    ]
+    (again, _) = program("review", store, stdin=lines(QUIT)).lines
+    assert pair(again) != pair(first)
+    assert b"cannot tell" in program("decide", store, "--list").out
+    program("decide", store, "--undo", 1)
+    assert program("check", store).code == 0
+
+
+def test_a_name_is_for_a_store(program: Run, file: Path) -> None:
+    program("review", file, "--as", "ada").require_refusal("--as is for a store")
 
 
 def test_questions_about_a_file_are_lines(program: Run, file: Path, tmp_path: Path) -> None:
@@ -209,7 +231,10 @@ def test_wrong_usage_is_one_sentence(
         (b"{}", 'expected an object with "same", "undo" or "quit", got {}'),
         (b'{"same": true, "undo": true}', 'expected an object with "same", "undo" or "quit"'),
         (b'{"undo": false}', "undo: expected true, got false"),
-        (b'{"say": 1}', "say: expected one of same, undo, quit, got an unknown field"),
+        (
+            b'{"say": 1}',
+            "say: expected one of same, cannot_tell, undo, quit, note, got an unknown field",
+        ),
         (b"yes", "expected a JSON object, got invalid JSON"),
         (b"\xff", "expected UTF-8 text, got the byte 0xff"),
     ],
@@ -243,7 +268,7 @@ def test_a_store_at_a_terminal(program: Run, store: Path) -> None:
         terminal.type(typed)
     assert terminal.end() == 0
     said = terminal.said
-    assert "1 of 3: one entity? [y]es [n]o [s]kip [u]ndo [q]uit: " in said
+    assert re.search(r"1 of 3, about \d+ left that matter: one entity\? \[y\]es ", said)
     assert "3 of 3" in said
     assert "one entity with probability" in said
     assert "run 2: 1 decision; " in said
@@ -284,7 +309,7 @@ def test_at_a_terminal_other_keys_are_asked_again_and_u_goes_back(tmp_path: Path
         terminal.wait_for("uit: ")
         terminal.type(typed)
     assert terminal.end() == 0
-    assert 'expected y, n, s, u or q, got "maybe"' in terminal.said
+    assert 'expected y, n, s, c, u or q, got "maybe"' in terminal.said
     assert [answer.same for answer in read_answers(str(output))] == [True, False]
 
 

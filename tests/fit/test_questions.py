@@ -21,6 +21,7 @@ from kbforge.fit.questions import (
     TeachingQueue,
     design,
     information,
+    outcomes,
     pairs_of,
     parts_of,
     said_same,
@@ -286,6 +287,94 @@ def test_answers_teach_how_far_reports_can_be_believed():
     assert len(questions) == 6
 
 
+def pairs_in_one(weights: tuple[float, float]) -> Subproblem:
+    """Two pairs of one subproblem; each is together on some particles, at the expense of others."""
+    block = [(10, 11), (12, 13)]
+    return subproblem(
+        range(10, 14),
+        (weights[0], block),
+        (weights[1], [(10,), (11,), (12, 13)]),
+        (weights[1], [(10, 11), (12,), (13,)]),
+    )
+
+
+@pytest.mark.parametrize(("nearly", "follows"), [(0.1, True), (1.5, False)])
+def test_questions_about_one_subproblem_come_together_unless_worth_far_less(
+    monkeypatch, nearly, follows
+):
+    monkeypatch.setattr("kbforge.fit.questions._NEARLY", nearly)
+    questions = asking(pairs_in_one((1, 1.2)), *uncertain_pairs(3))
+    first = questions.next()
+    assert first.subproblem == 10
+    questions.add(first, first.joined)
+    left = subproblem((12, 13), (3, [(12, 13)]), (0.4, [(12,), (13,)]))  # what the answer left
+    questions.gone([10])
+    questions.update([left])
+    assert (questions.next().subproblem == 12) == follows
+    questions.undo()
+    questions.gone([12])
+    questions.update([pairs_in_one((1, 1.2))])
+    assert questions.next() == first
+
+
+def test_what_nobody_can_tell_is_left_until_it_is_taken_back():
+    questions = asking(*uncertain_pairs(2))
+    questions.leave([(1, 0)])
+    assert questions.next().first == 2
+    questions.leave([(0, 1), (2, 3)])
+    assert questions.next() is None
+    assert questions.left == 0
+    questions.leave([])
+    assert questions.next().first == 0
+
+
+def test_a_bound_lowers_a_question_and_lasts_until_its_subproblem_changes():
+    questions = asking(*uncertain_pairs(2))
+    first = questions.next()
+    assert questions.bound(first, 0.0)
+    assert questions.next().first == 2
+    assert not questions.bound(questions.next(), 1.0)
+    questions.pass_over(questions.next())
+    last = questions.next()
+    assert (last.first, last.believed) == (0, 0.0)
+    assert last.value < 0
+    questions.update(uncertain_pairs(1))
+    assert questions.next() == first
+
+
+def test_the_answers_left_are_counted_down():
+    questions = asking(*uncertain_pairs(5))
+    assert questions.left == 5
+    for left in range(4, -1, -1):
+        question = questions.next()
+        questions.add(question, False)
+        questions.gone([question.subproblem])
+        assert questions.left == left
+
+
+@examples(60)
+@given(posteriors())
+def test_what_an_answer_settles_is_what_its_particles_agree_on(found):
+    for block in found.subproblems:
+        questions = asking(block)
+        if (question := questions.next()) is None:
+            continue
+        a, b = question.first, question.second
+        table = pairs_of(parts_of(block))
+        for word, outcome in outcomes(block, question).items():
+            agree = [p for p in block.particles if together(p.clusters, a, b) == (word == "same")]
+            keeps = question.joined == (word == "same")
+            after = block.clusters if keeps else agree[0].clusters
+            assert outcome.sizes == [len(c) for c in after if a in c or b in c]
+            pairs = zip(table.first.tolist(), table.second.tolist(), strict=True)
+            settled = [
+                (x, y)
+                for x, y in pairs
+                if len({together(p.clusters, x, y) for p in agree}) == 1 and (x, y) != (a, b)
+            ]
+            assert outcome.questions == len(settled)
+
+
 NAMES = ["ada lovelace", "ada lovelac", "a lovelace", "bo ek", "bo ekk", "bo eck", "cyd orr"]
 
 
@@ -299,6 +388,13 @@ def fresh(session, answers=(), passed=()) -> PosteriorQueue:
     return questions
 
 
+@pytest.fixture
+def by_value_alone(monkeypatch):
+    """The order does not depend on the last answer, which a queue from scratch does not know."""
+    monkeypatch.setattr("kbforge.fit.questions._NEARLY", np.inf)
+
+
+@pytest.mark.usefixtures("by_value_alone")
 @examples(15)
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2)), min_size=8, max_size=14),

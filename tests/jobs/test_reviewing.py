@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,19 @@ from kbforge.errors import ContradictionError, LikelihoodError, OutputError
 from kbforge.evaluation.scores import score_entities
 from kbforge.fit.choices import RunOptions
 from kbforge.fit.review import MOST_OTHERS, Evidence
-from kbforge.jobs.decide import StoreReview, answered, decide, decisions_of, reviewed, undo
+from kbforge.jobs.decide import (
+    StoreReview,
+    answered,
+    decide,
+    decisions_of,
+    reviewed,
+    signed_decisions,
+    undo,
+)
 from kbforge.jobs.remove import erase
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import around, entities_of
+from kbforge.store.audit import signed
 from kbforge.store.changes import changes
 from kbforge.store.database import Database
 from kbforge.store.store import Store
@@ -188,7 +198,7 @@ def test_evidence_tells_both_sides_and_no_labels(store: str) -> None:
         evidence = review.question()
         assert evidence is not None
         told = json.loads(json.dumps(evidence.to_json()))
-        assert told.keys() == {"a", "b", "asked", "explanation"}
+        assert told.keys() == {"a", "b", "asked", "settles", "explanation"}
         assert "label" not in json.dumps(told)
         pages = Store(review._held.store.database).pages
         clusters = pages.page(evidence.question.subproblem).subproblem().clusters
@@ -257,3 +267,70 @@ def test_fragments_that_came_since_are_asked_about(store: str) -> None:
         evidence = review.question()
         assert evidence is not None
         assert any(id.startswith("twin-") for id in ids(evidence))
+
+
+def test_what_somebody_cannot_tell_is_kept_with_a_name_and_asked_no_more(store: str) -> None:
+    with reviewed(store) as review, signed("ada", "both are faint"):
+        evidence = review.question()
+        assert evidence is not None
+        before = {frozenset(entity.fragments) for entity in entities_of(store)}
+        review.cannot_tell(evidence)
+        following = review.question()
+        assert following is None or ids(following) != ids(evidence)
+    assert {frozenset(entity.fragments) for entity in entities_of(store)} == before
+    with Database(store) as database:
+        (one,) = signed_decisions(Store(database))
+    assert (one.record.same, one.by, one.note) == (None, "ada", "both are faint")
+    with reviewed(store) as review:
+        asked = {ids(found) for found in iter(review.question, None) if skipped(review, found)}
+        assert asked
+        assert ids(evidence) not in asked
+    undo(store, 1)
+    with reviewed(store) as review:
+        asked = {ids(found) for found in iter(review.question, None) if skipped(review, found)}
+    assert ids(evidence) in asked
+
+
+def skipped(review: StoreReview, evidence: Evidence) -> bool:
+    review.answer(evidence, None)
+    return True
+
+
+def test_undo_takes_back_in_order_what_was_decided_skipped_and_not_told(store: str) -> None:
+    before = state(store)
+    with reviewed(store) as review:
+        asked = []
+        for act in (review.answer, review.cannot_tell, review.answer, review.cannot_tell):
+            asked.append(review.question())
+            act(asked[-1], *([True] if act == review.answer else []))
+        for evidence in reversed(asked):
+            assert review.undo()
+            assert review.question() == evidence
+    assert [one.undone for one in decisions(store)] == [2, 2, 2, 2]
+    assert state(store) == before
+
+
+def test_records_that_state_the_same_are_asked_about_last(tmp_path: Path) -> None:
+    store = str(tmp_path / "kb.sqlite")
+    same = [Fragment(f"s{n}", {"name": ("Wat Penhalow",)}) for n in range(4)]
+    add_fragments(store, [*PEOPLE, *same], RunOptions(likelihood="attributes", alpha=30.0))
+    with reviewed(store) as review:
+        seen = []
+        while (evidence := review.question()) is not None:
+            seen.append(evidence.first.fragment.properties == evidence.second.fragment.properties)
+            assert evidence.question.value <= 0 or not (seen[-1] and evidence.question.joined)
+            review.answer(evidence, None)
+    assert not all(seen)
+
+
+def test_answers_about_others_do_not_make_probable_what_the_evidence_is_against(store: str) -> None:
+    with reviewed(store) as review:
+        for _ in range(8):
+            if (evidence := review.question()) is None:
+                break
+            asked = evidence.question
+            assert evidence.explanation is not None
+            total = evidence.explanation.total
+            if not asked.joined and total < 0:
+                assert asked.believed <= max(asked.reported, 1 / (1 + math.exp(-total))) + 1e-9
+            review.answer(evidence, True)

@@ -16,9 +16,11 @@ from kbforge.jobs.refit import refit
 from kbforge.jobs.remove import remove
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
+from kbforge.store.audit import signed
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge_serve.answers import Facts
+from kbforge_serve.decisions import decisions_of as decisions_listed
 from kbforge_serve.questions import Questions
 from kbforge_serve.service import Service
 from tests.people import people
@@ -135,6 +137,42 @@ def test_it_asks_until_nothing_is_in_doubt(path: str, asks: Any) -> None:
     assert asks.next() == {"question": None, "left": 0, "answered": len(seen)}
 
 
+def test_what_somebody_cannot_tell_is_asked_of_nobody_until_it_is_undone(
+    path: str, asks: Any
+) -> None:
+    asked = question(asks)
+    state = content(path)
+    with signed("ada", "both are faint"):
+        done = asks.answer(*pair(asked), None, True)
+    assert (done["decision"], done["effect"]["moved"]) == (1, [])
+    assert content(path) == state
+    service = Service(path)  # which was started anew
+    others = Said(service.questions)
+    seen = set()
+    while (other := others.next()["question"]) is not None and len(seen) < 30:
+        seen.add(pair(other))
+        others.answer(*pair(other), None)
+    assert seen
+    assert pair(asked) not in seen
+    (made,) = decisions_listed(service.readers).decisions
+    assert (made.same, made.by, made.note) == (None, "ada", "both are faint")
+    service.close()
+    assert pair(question(asks)) != pair(asked)
+    assert asks.undo()["undone"]["decision"] == 1
+    assert pair(question(asks)) == pair(asked)
+
+
+def test_a_question_tells_what_its_answers_settle(path: str, asks: Any) -> None:
+    asked = question(asks)
+    settles = asked["settles"]
+    same = asked["asked"]["joined"]
+    sizes = {asked[side]["entity"]["id"]: asked[side]["entity"]["size"] for side in ("a", "b")}
+    assert settles["same" if same else "different"]["sizes"] == list(sizes.values())
+    left = asks.next()["left"]
+    asks.answer(*pair(asked), same)
+    assert asks.next()["left"] < left
+
+
 def test_others_write_between_two_questions(path: str, asks: Any) -> None:
     asked = question(asks)
     decide(path, decisions_of([("same", *pair(asked))]))
@@ -176,7 +214,9 @@ def test_a_pair_that_nobody_was_asked_about_can_be_decided(path: str, asks: Any)
 
 
 def test_memory_is_bounded(path: str, asks: Any) -> None:
-    most = asks.next()["left"]
+    assert asks.next()["left"] > 2
     service = Service(path)
-    assert Questions(service.readers, service.writer, most=2).next().left <= 2 < most
+    few = Questions(service.readers, service.writer, most=2)
+    few.next()
+    assert len(few._queue) <= 2
     service.close()

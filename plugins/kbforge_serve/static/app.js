@@ -127,7 +127,7 @@ function find() {
   field?.select();
 }
 
-const answers = { y: "same", n: "different", s: "skip", u: "undo" };
+const answers = { y: "same", n: "different", s: "skip", c: "cannot tell", u: "undo" };
 let going = false; // whether the last key was g
 document.addEventListener("keydown", (event) => {
   if (event.key === "k" && (event.ctrlKey || event.metaKey) && !keys.open) {
@@ -157,6 +157,9 @@ document.addEventListener("keydown", (event) => {
   } else if (event.key === "/") {
     event.preventDefault();
     find();
+  } else if (event.key === "w" && one(".answers textarea")) {
+    event.preventDefault();
+    one(".answers textarea").focus();
   } else if (event.key === "?") {
     keys.showModal();
   } else if (answers[event.key] && button && !event.repeat) {
