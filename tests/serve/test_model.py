@@ -27,7 +27,7 @@ from tests.people import people
 from tests.program import Run
 
 PEOPLE = people(40, 5)
-FIRST, MORE = PEOPLE[:60], PEOPLE[60:]
+FIRST, MORE, IMPORTED = PEOPLE[:60], PEOPLE[60::2], PEOPLE[61::2]
 SOME = [one.id for one in FIRST[::12]]
 NAMES = ["ada", "grace"]
 _STEPS = 15
@@ -249,6 +249,32 @@ def undo(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
     model.made[number].undone = True
 
 
+def import_file(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
+    """Import a file, which the rehearsal counts alike, and perhaps remove what it added."""
+    groups = clients.groups()
+    there = {id for one in groups for id in one}
+    some = rng.sample(IMPORTED, 6)
+    new = [one.id for one in some if one.id not in there]
+    body = b"".join(orjson.dumps(one.to_json()) + b"\n" for one in some)
+    url = "/api/import?name=more.jsonl"
+    status, would = clients.ask(by, "POST", f"{url}&rehearse=true", content=body)
+    assert (status, clients.groups()) == (200, groups), would
+    status, did = clients.ask(by, "POST", url, content=body)
+    counts = would["counts"], did["counts"]
+    assert status == 200
+    assert [one.get("known", 0) for one in counts] == [6 - len(new)] * 2
+    assert (counts[0].get("tried", 0), counts[1].get("added", 0)) == (len(new), len(new))
+    home = {id: one for one in clients.groups() for id in one}
+    assert home.keys() == there.union(new)
+    joined = sum(not home[id].isdisjoint(there) for id in new)
+    assert counts[0].get("joined", 0) == joined
+    if new and rng.random() < 0.5:
+        gone = rng.sample(new, 2) if len(new) > 2 else new
+        status, answer = clients.ask(by, "DELETE", "/api/fragments", params={"id": gone})
+        assert (status, answer["removed"]) == (200, len(gone)), answer
+        assert {id for one in clients.groups() for id in one} == home.keys() - set(gone)
+
+
 def add(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
     """Add fragments, some of them again."""
     some = rng.sample(MORE, 5)
@@ -288,7 +314,7 @@ def test_what_clients_write_is_what_the_model_says(
 ) -> None:
     rng, model = random.Random(seed), Model()
     for _ in range(_STEPS):
-        write = rng.choices([decide, act, settle, undo, add], [5, 2, 1, 1, 1])[0]
+        write = rng.choices([decide, act, settle, undo, add, import_file], [5, 2, 1, 1, 1, 1])[0]
         write(rng, clients, model, rng.choice(NAMES))
         require_equal(clients, model)
     if seed % 20 == 0:
