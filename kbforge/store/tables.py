@@ -54,7 +54,7 @@ _EARLIER = {
 }
 """The digest of `_schema_of` a store of an earlier version."""
 _AT_ONCE = 500  # values in one question
-_SMALL = ("entity", "fragment", "led")  # tables of short rows, which have no REAL for JSON to round
+_SHORT = ("entity", "fragment", "led")  # tables of short rows, which have no REAL for JSON to round
 _TABLES = """
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
@@ -300,17 +300,29 @@ def read_rows(
 
 
 def verified_rows(
-    database: sqlite3.Connection, table: str, where: str, values: Sequence[Any]
+    database: sqlite3.Connection, table: str, where: str, values: Sequence[Any], few: bool = False
 ) -> Iterator[Row]:
-    """Like `read_rows`, for callers that detect missing rows in another way."""
-    question = f"SELECT {', '.join(COLUMNS[table])}, checksum FROM {table} {where}"
+    """Like `read_rows`, for callers that detect missing rows in another way.
+
+    A `few` of a table of `_SHORT` rows come as one row: for each SQLite gives up Python's lock,
+    which takes a server with many readers as long as the reading.
+    """
+    *columns, last = COLUMNS[table]
     try:
-        for row in database.execute(question, values):
+        rows: Iterable[Row]
+        if few and table in _SHORT:
+            each = f"json_group_array(json_array({', '.join(columns)}, hex({last}), checksum))"
+            ((told,),) = database.execute(f"SELECT {each} FROM {table} {where}", values)
+            rows = ((*row, bytes.fromhex(end), of) for *row, end, of in orjson.loads(told))
+        else:
+            each = ", ".join((*columns, last))
+            rows = database.execute(f"SELECT {each}, checksum FROM {table} {where}", values)
+        for row in rows:
             content = row[:-1]
             if checksum(content) != row[-1]:
                 damaged(database, f"the row {quoted(str(row[0]), 40)} of {table}")
             yield content
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, ValueError) as error:
         damaged(database, f"{table} cannot be read ({str(error).lower()})", error)
 
 
@@ -335,8 +347,7 @@ def rows_of(
         part = list(values[start : start + _AT_ONCE])
         marks = ",".join("?" * len(part))
         asked, missing = set(part), set(part)
-        read = _at_once if table in _SMALL else verified_rows
-        for row in read(database, table, f"WHERE {column} IN ({marks})", part):
+        for row in verified_rows(database, table, f"WHERE {column} IN ({marks})", part, few=True):
             if row[at] not in asked:
                 damaged(database, f"the index of {table}")
             missing.discard(row[at])
@@ -345,26 +356,6 @@ def rows_of(
             require_sound(database, table)
         if missing and all_there:
             damaged(database, f"{table}, which lacks {quoted(str(min(missing)), 40)},")
-
-
-def _at_once(
-    database: sqlite3.Connection, table: str, where: str, values: Sequence[Any]
-) -> Iterator[Row]:
-    """As `verified_rows`, but SQLite gives all rows as one: for each row it gives up Python's lock,
-    which takes a server with many readers as long as the reading."""
-    *columns, last = COLUMNS[table]
-    each = f"json_array({', '.join(columns)}, hex({last}), checksum)"
-    try:
-        ((told,),) = database.execute(
-            f"SELECT json_group_array({each}) FROM {table} {where}", values
-        )
-        rows = [((*row, bytes.fromhex(end)), of) for *row, end, of in orjson.loads(told)]
-    except (sqlite3.DatabaseError, ValueError) as error:
-        damaged(database, f"{table} cannot be read ({str(error).lower()})", error)
-    for row, of in rows:
-        if checksum(row) != of:
-            damaged(database, f"the row {quoted(str(row[0]), 40)} of {table}")
-        yield row
 
 
 def ask(database: sqlite3.Connection, question: str, values: Sequence[Any] = ()) -> list[Row]:
