@@ -40,7 +40,7 @@ from kbforge_serve.facts import in_question, references
 from kbforge_serve.readers import Readers
 from kbforge_serve.words import WordIndex, attribute_word, properties_of, words_of
 
-Order: TypeAlias = Literal["largest", "least_sure"]
+Order: TypeAlias = Literal["largest", "least_sure", "changed"]
 ORDERS = get_args(Order)
 MOST = 200
 """Maximum number of entities of a page."""
@@ -58,8 +58,10 @@ _LONGEST = 200  # characters of a value
 _KEYS = {
     "largest": ("size DESC", "subproblem", "first"),
     "least_sure": ("confidence", "reported", "size DESC", "subproblem", "first"),
+    "changed": ("run DESC", "size DESC", "subproblem", "first"),
 }
-"""The columns by which entities are ordered; the table has an index of all but the last."""
+"""The columns by which entities are ordered; the table has an index of all but the last. It has no
+run: those that changed last are found first, and then ordered."""
 _INDEX = {"largest": "confidence_size", "least_sure": "confidence_doubt"}
 
 
@@ -189,11 +191,12 @@ class _Row(NamedTuple):
     size: int
     reported: float
     confidence: float
+    run: int = 0  # the last that changed it, in the order of changes
 
     def key(self, order: Order) -> list[float]:
         """Its place in an order."""
-        fields = (-self.size, self.subproblem, self.first)
-        return [*((self.confidence, self.reported) if order == "least_sure" else ()), *fields]
+        before = {"least_sure": (self.confidence, self.reported), "changed": (-self.run,)}
+        return [*before.get(order, ()), -self.size, self.subproblem, self.first]
 
 
 def listing(
@@ -216,9 +219,8 @@ def listing(
     begin = _begin(after, order)
     most = min(most, MOST)
     with readers.store() as store:
-        numbers = _led(store, words, wanted)
-        if numbers is not None:
-            rows = sorted(_rows_of(store, wanted, numbers), key=lambda row: row.key(order))
+        rows = _few(store, words, wanted, order)
+        if rows is not None:
             found = [row for row in rows if begin is None or row.key(order) > begin]
             count, exact, more, last = len(rows), True, len(found) > most, None
         else:
@@ -239,12 +241,11 @@ def selected_firsts(
     store: Store, wanted: Filter, order: Order, words: WordIndex | None = None
 ) -> Iterator[list[int]]:
     """The first fragments of all entities that a filter selects, in order, some at a time."""
-    numbers = _led(store, words, wanted)
-    if numbers is None:
+    rows = _few(store, words, wanted, order)
+    if rows is None:
         for _, chosen, _ in _in_order(store, wanted, order):
             yield [row.first for row in chosen]
         return
-    rows = sorted(_rows_of(store, wanted, numbers), key=lambda row: row.key(order))
     for at in range(0, len(rows), _AT_ONCE):
         yield [row.first for row in rows[at : at + _AT_ONCE]]
 
@@ -308,6 +309,25 @@ def _share(store: Store, wanted: Filter) -> float:
 
 
 # --- conditions that lead to their entities ---
+
+
+def _few(store: Store, words: WordIndex | None, wanted: Filter, order: Order) -> list[_Row] | None:
+    """The selected entities in order; None if neither a condition nor the order leads to few."""
+    runs = _changed_last(store) if order == "changed" else {}
+    numbers = list(runs) if order == "changed" else _led(store, words, wanted)
+    if numbers is None:
+        return None
+    rows = (row._replace(run=runs.get(row.first, 0)) for row in _rows_of(store, wanted, numbers))
+    return sorted(rows, key=lambda row: row.key(order))
+
+
+def _changed_last(store: Store) -> dict[int, int]:
+    """The last run that changed each of the entities that changed last, by first fragment."""
+    asked = "SELECT run, members FROM image CROSS JOIN entity ON entity = id ORDER BY run DESC"
+    runs: dict[int, int] = {}
+    for run, members in ask(store.database.connection, f"{asked} LIMIT ?", (_FEW,)):
+        runs.setdefault(int(numbers_from_bytes(members).min()), run)
+    return runs
 
 
 def _led(store: Store, words: WordIndex | None, wanted: Filter) -> list[int] | None:
@@ -407,7 +427,7 @@ def _next(
         later = [f"{column} = ?" for column in columns[:-1]]
         later += [f"{columns[-1]} {'<' if columns[-1] == 'size' else '>'} ?"] if n else []
         where = " AND ".join([*later, said])
-        asked = f"SELECT {', '.join(_Row._fields)} FROM confidence INDEXED BY {index} "
+        asked = f"SELECT {', '.join(_Row._fields[:-1])} FROM confidence INDEXED BY {index} "
         asked += f"WHERE {where} ORDER BY "
         bounds = [abs(part) for part in (begin or ())[:n]]
         given = [*bounds, *values, most - len(found)]
