@@ -403,7 +403,7 @@ class Components:
         return Tags(component, self.constraints.stated(x), sets)
 
 
-def _satisfied(
+def satisfied(
     clusters: Iterable[Cluster], tags: Mapping[int, Tags], apart: Mapping[str, Collection[str]]
 ) -> bool:
     """Whether clusters of tagged fragments, by number, satisfy all constraints."""
@@ -436,7 +436,7 @@ def rule_of(
         return lambda clusters: True
     components = components_of(constraints, fragments)
     tags = {place: components.tags(x) for place, x in enumerate(fragments)}
-    return lambda clusters: _satisfied(clusters, tags, components.apart)
+    return lambda clusters: satisfied(clusters, tags, components.apart)
 
 
 def components_of(constraints: Constraints, fragments: Sequence[Fragment]) -> Components:
@@ -665,7 +665,7 @@ class Bindings:
 
     def allow(self, clusters: Iterable[Cluster]) -> bool:
         """Whether a grouping satisfies all constraints."""
-        return _satisfied(clusters if self._tags else (), self._tags, self.components.apart)
+        return satisfied(clusters if self._tags else (), self._tags, self.components.apart)
 
     def bind_some(self, run: CompiledRun, fragments: Sequence[int]) -> None:
         """Apply the constraints to a run over these fragments alone, in order.

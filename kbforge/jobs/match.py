@@ -25,7 +25,9 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
+from kbforge.clustering.constraints import components_of, satisfied
 from kbforge.clustering.scoring import without_model
+from kbforge.clustering.tables import RuledIndex
 from kbforge.contracts import (
     CandidateIndex,
     Cluster,
@@ -161,6 +163,8 @@ def match(
 def _rivals(store: Store, spec: ModelSpec, fragment: Fragment) -> list[_Rival]:
     """The clusters to which the step would compare a fragment."""
     index = spec.index
+    if index is not None:
+        index = RuledIndex(index, store.pages.totals.constraints)
     if index is None:
         names = [name for (name,) in ask(store.database.connection, _NAMES)]
         return [rival for page in _pages(store, names) for rival in _of_page(page)]
@@ -259,12 +263,24 @@ def _of_page(page: SubproblemData, families: Collection[int] | None = None) -> l
 def _allowed(store: Store, rivals: list[_Rival], x: Fragment) -> list[_Rival]:
     """The clusters that constraints let a fragment join."""
     constraints = store.pages.totals.constraints
-    own = set(constraints.stated(x))
-    if not own:
+    if not (constraints.stated(x) or constraints.differing(x) or constraints.shared(x)):
         return rivals
     fragments = fragments_in(store, [rival.cluster for rival in rivals])
-    apart = {n for n, one in fragments.items() if not own.isdisjoint(constraints.stated(one))}
-    return [rival for rival in rivals if apart.isdisjoint(rival.cluster)]
+    numbers = sorted(fragments)
+    components = components_of(constraints, [*(fragments[n] for n in numbers), x])
+    tags = {n: components.tags(fragments[n]) for n in numbers} | {_NEW: components.tags(x)}
+    one = tags[_NEW].component
+    same = {n for n in numbers if one is not None and tags[n].component == one}
+    return [
+        rival
+        for rival in rivals
+        if (not same or not same.isdisjoint(rival.cluster))
+        and satisfied([(*rival.cluster, _NEW)], tags, components.apart)
+    ]
+
+
+_NEW = -1
+"""The number of a fragment that the store does not have."""
 
 
 # --- what the likelihood says ---------------------------------------------------------------------

@@ -12,7 +12,7 @@ import time
 from kbforge.contracts.clusterer import RuleSet
 from kbforge.errors import quoted
 from kbforge.fit.choices import require_rules
-from kbforge.jobs.models import RULES, rules_of
+from kbforge.jobs.models import RULES, rules_of, with_rules
 from kbforge.jobs.opening import EventResult, OpenStore, locked, resume, unchanged
 from kbforge.store.changes import changes
 
@@ -50,6 +50,7 @@ def govern(held: OpenStore, rules: RuleSet) -> EventResult:
     """Replace the rules of an open store, and end the run. Errors as `set_rules`."""
     require_rules(held.session.fragments, rules)
     held.session.govern(*rules)
+    held.prepared = with_rules(held.prepared, rules)
     held.writing.followed()
     held.facts[RULES] = list(rules)
     held.commit(finished=True)

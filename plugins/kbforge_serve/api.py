@@ -30,7 +30,7 @@ from kbforge.jobs.match import Match
 from kbforge.store.audit import MOST_NAME, AuditLine, signed
 from kbforge.store.changes import Changes
 from kbforge.store.store import LARGEST
-from kbforge_serve import acts, export, facts, feed, imports, reasons, schemas
+from kbforge_serve import acts, export, facts, feed, imports, reasons, rules, schemas
 from kbforge_serve.answers import Answer, EntityReference, schema_of
 from kbforge_serve.decisions import Decisions, decisions_of
 from kbforge_serve.frame import json_of
@@ -121,6 +121,7 @@ def router(service: Service) -> APIRouter:
         add(routes, service)
     acts.add(routes, service, _says)
     imports.add(routes, service, _says)
+    rules.add(routes, service, _says)
     return routes
 
 

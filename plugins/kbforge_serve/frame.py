@@ -33,6 +33,7 @@ _WAYS = (  # of pages, with the key that follows g
     ("/entities", "Entities", "e"),
     ("/review", "Review", "r"),
     ("/decisions", "Decisions", "d"),
+    ("/rules", "Rules", "u"),
     ("/import", "Import", "i"),
     ("/runs", "Runs", "c"),
     ("/quality", "Quality", "q"),

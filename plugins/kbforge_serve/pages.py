@@ -17,7 +17,7 @@ from kbforge.errors import ContradictionError, LikelihoodError, UsageError, quot
 from kbforge.jobs.explain import Comparison
 from kbforge.store.audit import MOST_NOTE, signed
 from kbforge.texts import LARGEST
-from kbforge_serve import acts, export, facts, frame, imports, reasons
+from kbforge_serve import acts, export, facts, frame, imports, reasons, rules
 from kbforge_serve.answers import EntityReference, Facts, plain
 from kbforge_serve.decisions import decisions_of
 from kbforge_serve.effects import observed
@@ -94,6 +94,7 @@ class Pages:
         self.add("/decisions", "decisions.html", self._decisions)
         self.router.add_api_route("/decisions", self._undo, methods=["POST"])
         imports.add_pages(self, service)
+        rules.add_pages(self, service, self._store)
         self.router.add_api_route("/acts", self._act, methods=["POST"])
         self.router.add_api_route("/acts/undo", self._undo_act, methods=["POST"])
         self.router.add_api_route("/remove", self._remove, methods=["POST"])

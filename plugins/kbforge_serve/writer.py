@@ -44,7 +44,7 @@ from kbforge.files.columns import in_metadata
 from kbforge.fit.choices import PreparedRun, RunOptions
 from kbforge.jobs import decide as deciding
 from kbforge.jobs.erasure import finish_erasing
-from kbforge.jobs.models import restore
+from kbforge.jobs.models import RULES, restore
 from kbforge.jobs.opening import OpenStore
 from kbforge.jobs.remove import erased, removed
 from kbforge.jobs.update import OnDuplicate, known_in, require_comparable, take_in
@@ -603,7 +603,7 @@ class _KeptStore:
         self.forget()
 
     def _models(self, store: Store) -> tuple[PreparedRun, RunOptions]:
-        key = orjson.dumps([store.fact("choices"), store.fact("frozen")])
+        key = orjson.dumps([store.fact(name) for name in ("choices", "frozen", RULES)])
         if self._fit is None or self._fit[0] != key:
             self.forget()
             self._fit = (key, *restore(store, confidence=True))

@@ -38,6 +38,8 @@ WRITES = {
     ("POST", "/api/acts/{run}/undo"): Right.ANSWER,
     ("POST", "/api/fragments"): Right.WRITE,
     ("DELETE", "/api/fragments"): Right.ADMINISTER,
+    ("POST", "/api/rules"): Right.ADMINISTER,
+    ("POST", "/rules"): Right.ADMINISTER,
     ("POST", "/api/import"): Right.WRITE,
     ("POST", "/import"): Right.WRITE,
     ("POST", "/import/{key}"): Right.WRITE,

@@ -1,0 +1,97 @@
+"""Rules by the API and on their page: what is shown before is what happens."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from kbforge.fit.choices import RunOptions
+from kbforge.jobs.update import add_fragments
+from kbforge.jobs.views import entities_of
+from kbforge_serve.app import application
+from kbforge_serve.rules import Governed, RulesInForce
+from kbforge_serve.service import Service
+from tests.jobs.test_rules import check, stating
+from tests.people import people
+from tests.serve.test_api import required
+from tests.store.dump import dump
+
+PEOPLE = stating(people(60, 2))
+RULES = {"never": ["vat id"], "always": ["passport"]}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "kb.sqlite"
+    add_fragments(str(path), PEOPLE[:-5], RunOptions(likelihood="attributes", alpha=30.0))
+    return path
+
+
+@pytest.fixture
+def path(base: Path, tmp_path: Path) -> str:
+    return str(shutil.copy(base, tmp_path / "kb.sqlite"))
+
+
+@pytest.fixture
+def client(path: str) -> Iterator[TestClient]:
+    with TestClient(application(Service(path)), "http://localhost") as made:
+        yield made
+
+
+def post(client: TestClient, rehearse: bool = False, **given: Any) -> Any:
+    sent = client.post(f"/api/rules?rehearse={str(rehearse).lower()}", json=given)
+    assert sent.status_code == 200, sent.text
+    return required(Governed, sent.content)
+
+
+def test_rules_are_tried_taken_honoured_and_withdrawn(client: TestClient, path: str) -> None:
+    before = dump(path)
+    would = post(client, True, **RULES)
+    assert dump(path) == before
+    did = post(client, **RULES, note="by law")
+    assert would["effect"]["n_before"] == did["effect"]["n_before"] > 0
+    assert did["about"] == "never if vat id differs, always if passport is equal"
+    found = required(RulesInForce, client.get("/api/rules").content)
+    assert (found["never"], found["always"]) == (["vat id"], ["passport"])
+    assert [one["note"] for one in found["changes"]] == ["by law"]
+    lines = [x.to_json() for x in PEOPLE[-5:]]
+    assert client.post("/api/fragments", json=lines).status_code == 200
+    check(entities_of(path), PEOPLE)
+    # a person's decision wins, and is possible after rules have changed
+    a, b = PEOPLE[1].id, PEOPLE[3].id
+    said = client.post("/api/decisions", json={"same": True, "first": a, "second": b})
+    assert said.status_code == 200, said.text
+    assert post(client, never=["vat id"])["effect"]["run"] is not None
+    assert post(client)["about"] == "no rules"
+    assert post(client)["effect"]["run"] is None
+
+
+def test_what_no_fragment_has_is_refused(client: TestClient, path: str) -> None:
+    before = dump(path)
+    sent = client.post("/api/rules", json={"never": ["colour"]})
+    assert sent.status_code in (400, 422)
+    assert 'no fragment has "colour"' in sent.json()["error"]
+    assert client.post("/api/rules", json={"never": [""]}).status_code == 422
+    page = client.post("/rules", data={"never": "<b>"}, headers={"Origin": "http://localhost"})
+    assert "no fragment has" in page.text
+    assert "<b>&" not in page.text
+    assert dump(path) == before
+
+
+def test_the_page_shows_the_effect_before(client: TestClient, path: str) -> None:
+    assert "No rules are in force" in client.get("/rules").text
+    before, own = dump(path), {"Origin": "http://localhost"}
+    page = client.post("/rules", data=RULES, headers=own).text
+    assert "nothing changed yet" in page
+    assert "Take these rules" in page
+    assert dump(path) == before
+    page = client.post("/rules", data={**RULES, "take": "true", "note": "law"}, headers=own).text
+    assert "Try without" in page
+    assert "Take these rules" not in page
+    check(entities_of(path), PEOPLE[:-5])
+    assert client.get("/rules.json").json()["never"] == ["vat id"]
