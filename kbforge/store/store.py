@@ -614,11 +614,9 @@ class StoreView(View):
         learned, together = self._store.facts, dated.together(owners)
         kinds = kinds_of(learned[0]) if learned else {}
         pools = Pools.of(statements_of(fragments), owners, relations, entities, kinds)
-        of_facts: Annotator | None = None
-        if learned and (
-            facts := Facts.of(fragments, owners, corpus, together, *learned, pools=pools)
-        ):
-            of_facts = facts.annotate
+        ground = fragments, owners, corpus, together
+        facts = Facts.of(*ground, *learned, pools=pools) if learned else None
+        of_facts: Annotator | None = facts.annotate if facts else None
         if asserted:
             of_facts = settling(fragments, pools, corpus.several, of_facts)
         if of_facts is not None:

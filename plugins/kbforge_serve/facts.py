@@ -506,7 +506,7 @@ def _history(readers: Readers, store: Store, own: Entity) -> list[EntityEvent]:
     images = list(read_rows(rows, "image", where, (own.id, _MOST_RUNS)))
     runs = {row[0]: row for row in rows_of(rows, "run", "number", [1, *(n for n, *_ in images)])}
     out = []
-    after: Collection[str] = own.fragments
+    after: Collection[str] = store.pages.numbers(own.fragments)  # without what persons assert
     for number, _, content in images:
         image = orjson.loads(content)
         before = known_of(image)

@@ -63,7 +63,8 @@ def test_a_value_is_settled_with_its_effect_shown_before_and_undone(
     assert first["by"]
     assert {(one["by"], one["taken"]) for one in others} == {(None, False)}
     assert now["properties"][attribute][0]["by"] == first["by"]
-    assert now["history"][0]["kind"] == "changed"
+    event = now["history"][0]
+    assert (event["kind"], event["gained"], event["lost"]) == ("changed", 0, 0)
     (fragment,) = {one["fragment"]["id"] for one in now["fragments"]} - {
         one["fragment"]["id"] for one in was["fragments"]
     }
