@@ -102,6 +102,9 @@ class Decision:
         return "cannot tell" if self.same is None else "same" if self.same else "different"
 
 
+StatedSet: TypeAlias = tuple[str, frozenset[str]]  # an attribute, and comparable values of it
+
+
 class RuleSet(NamedTuple):
     """Attributes that must not differ within an entity, and those that merge fragments."""
 
@@ -155,10 +158,6 @@ class Constraints:
     def __bool__(self) -> bool:
         """Whether there are any constraints."""
         return any((self.decisions, self.link is not None, self.known, self.never, self.always))
-
-
-StatedSet: TypeAlias = tuple[str, frozenset[str]]
-"""An attribute, and values of it in comparable form."""
 
 
 KNOWN = "\0known"
@@ -368,8 +367,7 @@ class Session(Protocol):
 
     @property
     def contradictions(self) -> Sequence[str]:
-        """Sentences about rules that do not hold for some fragments in memory, because another
-        constraint forbids it."""
+        """Sentences about rules that other constraints overrule for fragments in memory."""
         ...
 
     def lift(self, decisions: Sequence[Decision]) -> None:
