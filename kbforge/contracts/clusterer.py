@@ -355,13 +355,10 @@ class Session(Protocol):
         ...
 
     def govern(self, never: Sequence[str], always: Sequence[str]) -> None:
-        """Replace the rules: attributes that must not differ, and those that merge fragments.
+        """Replace the rules; what former ones alone parted or merged is clustered again.
 
-        All subproblems are loaded. What the former rules alone parted or merged is clustered again.
-
-        Raises:
-            LikelihoodError: no grouping that satisfies them is possible; nothing has changed.
-
+        All subproblems are loaded. Raises a LikelihoodError if no grouping that satisfies the rules
+        is possible; nothing has changed.
         """
         ...
 
