@@ -147,7 +147,9 @@ def accept(
     pairs = sorted(pairs, reverse=True)[:MOST_ACCEPTED]
     found = store.pages.fragments([number for _, *pair in pairs for number in pair])
     decided = [[Decision(True, found[one].id, found[other].id)] for _, one, other in pairs]
-    return Proposal("accept", f"pairs with {at_least:.3g} or more", decided, lenient=True)
+    return Proposal(
+        "accept", f"pairs with a probability of {at_least:.3g} or more", decided, lenient=True
+    )
 
 
 def key_of(clusters: Iterable[Cluster]) -> str:
