@@ -38,7 +38,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeAlias, TypeVar
 from unicodedata import normalize
 
@@ -370,8 +370,13 @@ class Source(ABC):
 
 def comparable(values: Sequence[str]) -> list[str]:
     """Distinct values without case and spaces, and without those that say nothing."""
-    folded = ("".join(normalize("NFKC", value).casefold().split()) for value in values)
-    return [v for v in dict.fromkeys(folded) if v not in _NOTHING and any(map(str.isalnum, v))]
+    return [value for value in dict.fromkeys(map(_folded, values)) if value]
+
+
+@lru_cache(maxsize=1 << 16)
+def _folded(value: str) -> str:
+    folded = "".join(normalize("NFKC", value).casefold().split())
+    return folded if folded not in _NOTHING and any(map(str.isalnum, folded)) else ""
 
 
 _NOTHING = {"n/a", "na", "nan", "nil", "none", "null", "unknown"}
