@@ -33,7 +33,8 @@ Spelling: TypeAlias = Callable[[str, object], str]
 
 _OF_A_RUN = (
     *("clusterer", "surrogate", "index", "exact", "particles", "max-evals", "size-exponent"),
-    *("calibration", "confidence-map", "labels-from", "defaults", "estimate", "alternatives"),
+    *("calibration", "confidence-map", "labels-from", "rules", "defaults"),
+    *("estimate", "alternatives"),
 )
 _BY_SET = {name: name for name in _OF_A_RUN} | {"on-duplicate": "store.on-duplicate"}
 """Parameters that the command line accepts through --set, under these names."""

@@ -305,7 +305,7 @@ def decide(
     note: options.Note = None,
     as_json: options.Json = False,
 ) -> None:
-    """Decide that two fragments are the same entity or not, or what value an attribute has.
+    """Decide what is one entity, a value or a rule; or undo.
 
     Every later grouping honours a decision. If two fragments are the same, their entities become
     one, unless another decision forbids that; --file decides about the two fragments of each line

@@ -108,6 +108,7 @@ class ClusterKeywords(TypedDict, total=False):
     estimate: str
     alternatives: str
     link: str | None
+    rules: str | Path | None
     refers: str
     time: str | None
     seed: int

@@ -33,6 +33,7 @@ MEMOS: Mapping[tuple[str, str], str] = {
     ("KernelTable", "_likelihood"): "the problem's",
     ("KernelTable", "_index"): "the problem's",
     ("KernelTable", "compiled"): "the kernel's own",
+    ("RuledIndex", "index"): "the problem's",
     ("SetTable", "likelihood"): "the problem's",
     ("Rules", "resampler"): "the problem's",
     ("TrappedTable", "trap"): "the test's",

@@ -48,6 +48,7 @@ VALUES = {
     "estimate": "vi",
     "alternatives": "all",
     "link": "source",
+    "rules": "r.toml",
     "refers": "employer",
     "time": "observed",
     "seed": 3,

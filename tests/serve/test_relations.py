@@ -17,7 +17,7 @@ from kbforge.store import connections
 from kbforge.store.store import StoreView
 from kbforge_serve import facts
 from kbforge_serve.app import application
-from kbforge_serve.mcp import server
+from kbforge_serve.mcp import _shortened, server
 from kbforge_serve.service import Service
 from kbforge_serve.timeline import timeline
 from tests.serve.linked import HOSTILE, make_linked
@@ -132,7 +132,7 @@ def test_the_api_says_who_states_an_entity_and_how_two_are_connected(
             async with Client(server(service)) as tools:
                 return [(await tools.call_tool(*call)).structured_content for call in calls]
 
-    assert asyncio.run(asked()) == [told, found, found]
+    assert asyncio.run(asked()) == [_shortened(one) for one in (told, found, found)]
 
 
 def test_hostile_values_are_shown_as_text(client: TestClient) -> None:
