@@ -27,7 +27,8 @@ from kbforge.errors import KBForgeError, UsageError, option, quoted
 from kbforge.fit.choices import PreparedRun, RunOptions, choices_of
 from kbforge.fit.prepare import prepare
 from kbforge.fit.review import explained, explained_all
-from kbforge.jobs.models import restore
+from kbforge.jobs.models import restore, rules_of
+from kbforge.jobs.rules import fired
 from kbforge.jobs.views import entities_of, store_view
 from kbforge.kb.entities import described, fragments_of
 from kbforge.kb.read import made_by, with_fragment
@@ -322,7 +323,7 @@ class Comparison(Generic[E]):
     `compared` is how many fragments of each were read; of large entities only some are. `together`
     is the probability, by the groupings that the store keeps, that all of their fragments are one
     entity, `mixed` that some are. `explanation` is None if the likelihood has no contributions of
-    attributes.
+    attributes. `rules` are those that keep some of their fragments apart.
     """
 
     first: E
@@ -333,6 +334,7 @@ class Comparison(Generic[E]):
     together: Probability
     mixed: Probability
     values: Mapping[str, SharedValues]
+    rules: Sequence[str]
     likelihood: str
     unit: Literal["nats", "points"]
 
@@ -369,6 +371,7 @@ def compare(store: Store, fit: PreparedRun, first: str, second: str) -> Comparis
         total, why = _merged(spec, a, b)
         return Comparison(
             *(one, two, (len(a), len(b)), total, why, together, mixed, _values(a, b)),
+            rules=fired(rules_of(store), a, b),
             likelihood=fit.likelihood,
             unit=fit.unit,
         )

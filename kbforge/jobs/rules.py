@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 
+from kbforge.contracts import Constraints, Fragment
 from kbforge.contracts.clusterer import RuleSet
 from kbforge.errors import quoted
 from kbforge.fit.choices import require_rules
@@ -62,3 +64,21 @@ def in_words(rules: RuleSet) -> str:
     said = [f"never if {quoted(name)} differs" for name in rules.never]
     said += [f"always if {quoted(name)} is equal" for name in rules.always]
     return ", ".join(said) or "no rules"
+
+
+def fired(rules: RuleSet, first: Sequence[Fragment], second: Sequence[Fragment]) -> list[str]:
+    """The rules that keep some of these fragments apart from some of those, or merge them, with
+    the values."""
+    own = Constraints(never=rules.never, always=rules.always)
+    out = dict[str, None]()
+    stated = [value for x in second for value in own.differing(x)]
+    for x in first:
+        for name, values in own.differing(x):
+            for other in (of for attribute, of in stated if attribute == name):
+                if values.isdisjoint(other):
+                    pair = f'"{quoted(min(values))}" and "{quoted(min(other))}"'
+                    out.setdefault(f"never if {quoted(name)} differs: {pair}")
+    shared = {pair for x in second for pair in own.shared(x)}
+    for name, value in (pair for x in first for pair in own.shared(x) if pair in shared):
+        out.setdefault(f'always if {quoted(name)} is equal: "{quoted(value)}"')
+    return list(out)[:_MOST_NAMED]

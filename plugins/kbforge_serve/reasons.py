@@ -12,11 +12,14 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from kbforge.contracts import Fragment
+from kbforge.contracts.clusterer import RuleSet
 from kbforge.contracts.entity import Probability
 from kbforge.jobs import explain
 from kbforge.jobs.explain import Comparison, Place
 from kbforge.jobs.match import Match
 from kbforge.jobs.match import match as matched
+from kbforge.jobs.models import rules_of
+from kbforge.jobs.rules import fired
 from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import rows_of
@@ -26,18 +29,22 @@ from kbforge_serve.facts import references
 from kbforge_serve.helpers import aside
 from kbforge_serve.readers import Readers
 
+_MOST_COMPARED = 50  # fragments of an entity
+
 
 class Why(Answer, frozen=True):
     """Why a fragment is in its entity and not in others.
 
     `shares` are the probabilities, by the groupings that the store keeps, that it is with others of
-    its entity (or alone, if it is), and of each rival. `decisions` are the last that name it.
+    its entity (or alone, if it is), and of each rival; `rules` are those that merge it with
+    some of them, or keep it apart. `decisions` are the last that name it.
     """
 
     fragment: Record
     own: Place[EntityReference]
     rivals: list[Place[EntityReference]]
     shares: list[Probability]
+    rules: list[list[str]]
     decisions: list[MadeDecision]
     likelihood: str
     unit: Literal["nats", "points"]
@@ -67,10 +74,12 @@ def why(readers: Readers, fragment: str, rivals: int = 5) -> Why:
         with readers.scoring():
             places = explain.why(store, fit, fragment, rivals)
         number, found = store.fragment(fragment)
-        shares = _shares(store, number, [place.entity for place in places])
+        entities = [place.entity for place in places]
+        shares, ruled = _shares(store, number, entities), _ruled(store, number, entities)
         own, *others = _referring(readers, store, places)
         decided = decisions_about(store, [fragment])
-        return Why(record_of(found), own, others, shares, decided, fit.likelihood, fit.unit)
+        told = shares, ruled, decided, fit.likelihood, fit.unit
+        return Why(record_of(found), own, others, *told)
 
 
 @aside
@@ -96,6 +105,18 @@ def _shares(store: Store, number: int, entities: Sequence[str]) -> list[float]:
             if beside & held[id] or not (beside or held[id]):
                 shares[id] += math.exp(particle.log_weight)
     return [min(share, 1.0) for share in shares.values()]
+
+
+def _ruled(store: Store, number: int, entities: Sequence[str]) -> list[list[str]]:
+    """The rules about a fragment and some of the others of each entity."""
+    rules = rules_of(store)
+    if rules == RuleSet():
+        return [[] for _ in entities]
+    rows = rows_of(store.database.connection, "entity", "id", entities)
+    held = {id: numbers_from_bytes(members).tolist()[:_MOST_COMPARED] for id, _, members in rows}
+    found = store.pages.fragments([number, *(n for of in held.values() for n in of)])
+    others = ([found[n] for n in held[id] if n != number] for id in entities)
+    return [fired(rules, [found[number]], some) for some in others]
 
 
 def _referring(readers: Readers, store: Store, found: Sequence[Any]) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from kbforge.contracts.fragment import comparable
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
@@ -95,3 +96,33 @@ def test_the_page_shows_the_effect_before(client: TestClient, path: str) -> None
     assert "Take these rules" not in page
     check(entities_of(path), PEOPLE[:-5])
     assert client.get("/rules.json").json()["never"] == ["vat id"]
+
+
+def test_a_reason_names_the_rules_that_fire(client: TestClient) -> None:
+    post(client, **RULES)
+    stated = {x.id: x.properties for x in PEOPLE[:-5]}
+    apart, merged = 0, 0
+    for id, own in stated.items():
+        why = client.get("/api/why", params={"fragment": id, "rivals": 3}).json()
+        for place, told in zip([why["own"], *why["rivals"]], why["rules"], strict=True):
+            members = client.get(f"/api/entities/{place['entity']['id']}").json()["fragments"]
+            others = [stated[one["fragment"]["id"]] for one in members]
+            for said in told:
+                kind, value = said.partition(":")[0], said.rpartition('"')[0].rpartition('"')[2]
+                if kind == "never if vat id differs":
+                    assert any(value in comparable(one.get("vat id", ())) for one in others)
+                    assert place is not why["own"]
+                    pair = {"first": why["own"]["entity"]["id"], "second": place["entity"]["id"]}
+                    assert any(
+                        one.startswith(kind)
+                        for one in client.get("/api/compare", params=pair).json()["rules"]
+                    )
+                    apart += 1
+                else:
+                    assert kind == "always if passport is equal"
+                    assert value in comparable(own["passport"])
+                    merged += place is why["own"]  # elsewhere a "never" wins over it
+    assert apart
+    assert merged
+    page = client.get("/why", params={"fragment": next(iter(stated))})
+    assert page.status_code == 200
