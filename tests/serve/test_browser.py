@@ -388,7 +388,7 @@ def test_a_review_decides_skips_and_takes_back(writable, opened, scripts, scheme
             page.keyboard.press(key)
             form.wait_for_element_state("hidden")  # another one has taken its place
         else:
-            page.locator(f"button[value={name}]").click()
+            page.locator(f"button[value='{name}']").click()
         page.wait_for_selector(f"[role=status]:has-text('{effect}')")
 
     page.goto(f"{address}/review")
@@ -402,12 +402,24 @@ def test_a_review_decides_skips_and_takes_back(writable, opened, scripts, scheme
     answer("n", "different", "Two entities.")
     assert decisions(path) == [(*first, True), (*second, False)]
     third = pair(page)
-    answer("s", "skip", "Skipped.")
+    answer("s", "skip", "Skipped for now.")
     assert len(decisions(path)) == 2
     assert set(pair(page)) != set(third)
     answer("u", "undo", "Undone.")
     assert set(pair(page)) == set(third), "what was taken back is asked again"
     assert len(decisions(path)) == 2
+    page.keyboard.press("w") if scripts else page.locator("textarea[name=note]").focus()
+    page.keyboard.type("skin")  # no key of an answer
+    page.keyboard.press("Escape")
+    answer("c", "cannot tell", "Nobody will be asked about these two again.")
+    assert decisions(path)[2] == (*third, None)
+    assert page.locator("textarea[name=note]").input_value() == ""
+    page.goto(f"{address}/decisions")
+    row = page.locator("tr", has_text="cannot tell").inner_text()
+    assert "skin" in row
+    page.goto(f"{address}/review")
+    answer("u", "undo", "Undone.")
+    assert set(pair(page)) == set(third)
     answer("u", "undo", "Undone.")
     assert decisions(path) == [(*first, True)]
 
