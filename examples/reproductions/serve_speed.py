@@ -114,7 +114,7 @@ def lists(
         order = rng.choice(ORDERS)
         filters = [
             {},
-            {"after": after[order]},
+            {"after": after[order]} if after[order] else {},
             {"text": value},
             {"where": attribute},
             {"where": f"!{attribute}"},
