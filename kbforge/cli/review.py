@@ -280,8 +280,8 @@ def at_terminal(
         screen.print()
         screen.print(show(question))
         left, tell = "", ""
-        if review.left is not None:
-            left, tell = f", about {review.left:,} left that matter", "[c]annot tell "
+        if review.n_useful is not None:
+            left, tell = f", about {review.n_useful:,} left that matter", "[c]annot tell "
         prompt = f"{done + 1} of {count}{left}: one entity? [y]es [n]o [s]kip {tell}[u]ndo [q]uit: "
         said, note = _typed(prompt)
         if said == "quit":
@@ -302,7 +302,7 @@ def by_lines(review: Review[Q], _: object, count: int) -> None:
     said_lines = lines_of(sys.stdin.buffer, called("-"))
     done = 0
     while done < count and (question := review.question()) is not None:
-        left = {} if review.left is None else {"left": review.left}
+        left = {} if review.n_useful is None else {"left": review.n_useful}
         console.print_json({"question": question.to_json(), **left})
         sys.stdout.flush()
         number, line = next(said_lines, (0, None))

@@ -151,7 +151,7 @@ class Review(ABC, Generic[Q]):
         self._said.append((evidence.question, same))
 
     @property
-    def left(self) -> int | None:
+    def n_useful(self) -> int | None:
         """An estimate of the questions that are worth an answer, if there is one."""
         return None
 

@@ -472,7 +472,7 @@ class StoreReview(Review[PairQuestion]):
         return evidence
 
     @property
-    def left(self) -> int:
+    def n_useful(self) -> int:
         """As `Review`."""
         return self._queue.left
 

@@ -30,6 +30,7 @@ class Fake:
 
     most: int = 5
     refused: int = -1
+    n_useful: int | None = None
     said: list = field(default_factory=list)
 
     def question(self):
