@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 
 import orjson
 import pytest
 from starlette.testclient import TestClient
 
+from kbforge.contracts.fragment import comparable
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
 from kbforge_serve.app import application
@@ -53,15 +55,16 @@ class Made:
 
 @dataclass
 class Model:
-    """The decisions of a store, by number."""
+    """The decisions of a store, by number, and its rules: attributes by kind."""
 
     made: dict[int, Made] = field(default_factory=dict)
+    rules: dict[str, list[str]] = field(default_factory=dict)
 
     def in_force(self) -> list[Made]:
         return [one for one in self.made.values() if not one.undone]
 
-    def allows(self, links: Pairs, apart: Pairs) -> bool:
-        """Whether links, and pairs that are apart, contradict nothing that holds."""
+    def components(self, links: Pairs) -> Callable[[str], str]:
+        """What gives the component of a fragment, by these links and those that hold."""
         root: dict[str, str] = {}
 
         def of(id: str) -> str:
@@ -69,10 +72,14 @@ class Model:
                 id = root[id]
             return id
 
-        for one in self.in_force():
-            links, apart = links + one.links, apart + one.apart
-        for first, second in links:
+        for first, second in [*links, *(pair for x in self.in_force() for pair in x.links)]:
             root[of(first)] = of(second)
+        return of
+
+    def allows(self, links: Pairs, apart: Pairs) -> bool:
+        """Whether links, and pairs that are apart, contradict nothing that holds."""
+        of = self.components(links)
+        apart = apart + [pair for x in self.in_force() for pair in x.apart]
         return all(of(first) != of(second) for first, second in apart)
 
     def says(self, same: bool, first: str, second: str) -> bool:
@@ -275,6 +282,42 @@ def import_file(rng: random.Random, clients: Clients, model: Model, by: str) -> 
         assert {id for one in clients.groups() for id in one} == home.keys() - set(gone)
 
 
+def govern(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
+    """Replace the rules, after a rehearsal."""
+    rules: dict[str, list[str]] = rng.choice([{}, {"never": ["born"]}, {"always": ["name"]}])
+    groups = clients.groups()
+    status, would = clients.ask(by, "POST", "/api/rules?rehearse=true", json=rules)
+    assert (status, clients.groups()) == (200, groups), would
+    status, did = clients.ask(by, "POST", "/api/rules", json={**rules, "note": "by law"})
+    assert status == 200, did
+    assert would["effect"]["n_after"] == did["effect"]["n_after"]
+    model.rules = rules
+
+
+def require_rules(model: Model, groups: Groups) -> None:
+    """No rule is broken, except where decisions break it: then all of that component may."""
+    of = model.components([])
+    for name in model.rules.get("never", ()):
+        said = {x.id: frozenset(comparable(x.properties.get(name, ()))) for x in PEOPLE}
+        for group in groups:
+            stating = [id for id in group if said[id]]
+            free = {
+                of(id)
+                for id, other in combinations(stating, 2)
+                if of(id) == of(other) and said[id].isdisjoint(said[other])
+            }
+            for id, other in combinations(stating, 2):
+                may = of(id) == of(other) or free & {of(id), of(other)}
+                assert may or not said[id].isdisjoint(said[other]), (name, id, other)
+    if not any(one.apart for one in model.in_force()):
+        home = {id: group for group in groups for id in group}
+        for name in model.rules.get("always", ()):
+            for x, y in combinations([x for x in PEOPLE if x.id in home], 2):
+                values = (comparable(z.properties.get(name, ())) for z in (x, y))
+                if set(next(values)).intersection(next(values)):
+                    assert home[x.id] == home[y.id], (name, x.id, y.id)
+
+
 def add(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
     """Add fragments, some of them again."""
     some = rng.sample(MORE, 5)
@@ -291,6 +334,7 @@ def require_equal(clients: Clients, model: Model) -> None:
     """What holds is so in the grouping, and the lists of decisions are equal."""
     groups = clients.groups()
     home = {id: number for number, one in enumerate(groups) for id in one}
+    require_rules(model, groups)
     for one in model.made.values():
         if not one.undone:
             assert all(home[first] == home[second] for first, second in one.links), one
@@ -314,7 +358,8 @@ def test_what_clients_write_is_what_the_model_says(
 ) -> None:
     rng, model = random.Random(seed), Model()
     for _ in range(_STEPS):
-        write = rng.choices([decide, act, settle, undo, add, import_file], [5, 2, 1, 1, 1, 1])[0]
+        writes = [decide, act, settle, undo, add, import_file, govern]
+        write = rng.choices(writes, [5, 2, 1, 1, 1, 1, 1])[0]
         write(rng, clients, model, rng.choice(NAMES))
         require_equal(clients, model)
     if seed % 20 == 0:
