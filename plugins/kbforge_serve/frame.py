@@ -66,7 +66,8 @@ def page(
     shown = _templates().get_template(template)
     root = quote(scope.get("root_path", ""))
     context |= {"here": path, "root": root, "next": quote(path) + (f"?{query}" if query else "")}
-    if (sender := scope.get("sender")) is not None:
+    # what answers a form has no address to come back to
+    if (sender := scope.get("sender")) is not None and scope["method"] == "GET":
         context |= {"signer": sender.name or signer(), "is_known": sender.secret is not None}
     text = shown.render(store=store, status=status, **context)
     return HTMLResponse(_OWN_LINK.sub(rf"\1{root}/", text) if root else text, status)
