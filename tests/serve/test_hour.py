@@ -268,7 +268,8 @@ def test_an_hour(
         steward = Steward(page, address, look)
         steward.open("/")
         steward.write(page.get_by_label("What you write is signed as"), "Ada")
-        steward.press(steward.button("Change"))
+        with page.expect_navigation():
+            steward.press(steward.button("Change"))
         import_rows(steward, rows[1])
         least_sure = doubtful(steward)
         several = [one for one in least_sure if len(_held(page, address, one)) > 1]
