@@ -248,10 +248,7 @@ def _firsts(snapshot: Snapshot) -> IntArray:
 
 def unchanged(store: Store, **told: Any) -> EventResult:
     """The result of a command that changed nothing, because it had run before."""
-    last = store.last_run
-    return EventResult(
-        0 if last is None else last.number, store.n_fragments, store.n_entities, told
-    )
+    return EventResult(store.last_number, store.n_fragments, store.n_entities, told)
 
 
 def require_all(store: Store, ids: Iterable[str], known: Collection[str]) -> None:

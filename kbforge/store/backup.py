@@ -86,5 +86,4 @@ def _verified(made: Path, path: str) -> tuple[Mapping[str, int], int]:
     with Database(str(made), write=True, verify=False) as copy:
         rows, damage = copy.examined()
         refuse_damage(path, damage)
-        last = Store(copy).last_run
-    return rows, 0 if last is None else last.number
+        return rows, Store(copy).last_number

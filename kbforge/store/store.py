@@ -231,6 +231,12 @@ class Store:
         rows = read_rows(self._rows, "run", "ORDER BY number DESC LIMIT 1")
         return next(map(_run, rows), None)
 
+    @property
+    def last_number(self) -> int:
+        """The number of the last run, 0 if there is none."""
+        last = self.last_run
+        return 0 if last is None else last.number
+
     def decisions(self) -> list[DecisionRecord]:
         """All decisions, the first one first."""
         return [_decision(row) for row in read_rows(self._rows, "decision", "ORDER BY number")]

@@ -42,7 +42,7 @@ def observed(readers: Readers, act: Act[T], about: Sequence[str] = ()) -> Act[tu
 
     def watched(turn: Turn) -> tuple[T, Effect]:
         with readers.store() as before:
-            since = _last(before)  # the first read fixes the state
+            since = before.last_number  # the first read fixes the state
             done = act(turn)
             return done, _effect(readers, before, turn.store, since, about)
 
@@ -53,7 +53,7 @@ def _effect(
     readers: Readers, before: Store, after: Store, since: int, about: Sequence[str]
 ) -> Effect:
     """The effect of the runs after `since`."""
-    run = _last(after)
+    run = after.last_number
     if run == since:
         return nothing(readers, after, about)
     found = list(changes(after, since, run))
@@ -90,9 +90,3 @@ def _of_fragments(readers: Readers, store: Store, ids: Sequence[str]) -> list[En
     require_all(store, ids, numbers)
     homes = holding(readers, store, list(numbers.values()))
     return list({one.id: one for one in homes.values()}.values())
-
-
-def _last(store: Store) -> int:
-    """The number of the last run."""
-    last = store.last_run
-    return 0 if last is None else last.number

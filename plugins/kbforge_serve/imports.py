@@ -124,8 +124,8 @@ class Imports:
 
     def _end_run(self) -> int:
         """End the writer's run of additions; returns the number of the last run."""
-        last = self._writer.perform(lambda turn: turn.store.last_run, rehearse=True).result()
-        return 0 if last is None else last.number  # a rehearsal ends the run that goes on
+        # a rehearsal ends the run that goes on
+        return self._writer.perform(lambda turn: turn.store.last_number, rehearse=True).result()
 
     def remove(self, file: SentFile) -> Imported:
         """Remove what imports of a file have added; fragments that they replaced stay."""

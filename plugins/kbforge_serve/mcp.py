@@ -297,8 +297,7 @@ class _Tools:
         entities and their fragments before and after. Ask with `next` as `since` the next time.
         """
         with self._readers.store() as store:
-            last = store.last_run
-            found = between(store, since, 0 if last is None else last.number, limit)
+            found = between(store, since, store.last_number, limit)
             return {**found.to_json(), "next": store.position}
 
 

@@ -7,7 +7,7 @@ and no probabilities. The answers are those of `kbforge.jobs`, with references i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -74,8 +74,8 @@ def why(readers: Readers, fragment: str, rivals: int = 5) -> Why:
         with readers.scoring():
             places = explain.why(store, fit, fragment, rivals)
         number, found = store.fragment(fragment)
-        entities = [place.entity for place in places]
-        shares, ruled = _shares(store, number, entities), _ruled(store, number, entities)
+        others_of = _others_of(store, number, [place.entity for place in places])
+        shares, ruled = _shares(store, number, others_of), _ruled(store, found, others_of)
         own, *others = _referring(readers, store, places)
         decided = decisions_about(store, [fragment])
         told = shares, ruled, decided, fit.likelihood, fit.unit
@@ -93,30 +93,33 @@ def compare(readers: Readers, first: str, second: str) -> Comparison[EntityRefer
         return replace(found, first=one, second=two)
 
 
-def _shares(store: Store, number: int, entities: Sequence[str]) -> list[float]:
+def _others_of(store: Store, number: int, entities: Sequence[str]) -> dict[str, list[int]]:
+    """The fragments of entities but one, by entity."""
+    rows = rows_of(store.database.connection, "entity", "id", entities)
+    held = {id: numbers_from_bytes(members).tolist() for id, _, members in rows}
+    return {id: [n for n in held[id] if n != number] for id in entities}
+
+
+def _shares(store: Store, number: int, others_of: Mapping[str, Sequence[int]]) -> list[float]:
     """The weight of the kept groupings in which a fragment is with others of each entity, or alone
     like it in its entity."""
-    rows = rows_of(store.database.connection, "entity", "id", entities)
-    held = {id: {*numbers_from_bytes(members).tolist()} - {number} for id, _, members in rows}
-    shares = dict.fromkeys(entities, 0.0)
+    shares = dict.fromkeys(others_of, 0.0)
     for particle in store.pages.page(store.pages.homes([number])[number]).subproblem().particles:
         beside = next({*c} - {number} for c in particle.clusters if number in c)
-        for id in entities:
-            if beside & held[id] or not (beside or held[id]):
+        for id, others in others_of.items():
+            if not beside.isdisjoint(others) or not (beside or others):
                 shares[id] += math.exp(particle.log_weight)
     return [min(share, 1.0) for share in shares.values()]
 
 
-def _ruled(store: Store, number: int, entities: Sequence[str]) -> list[list[str]]:
+def _ruled(store: Store, x: Fragment, others_of: Mapping[str, Sequence[int]]) -> list[list[str]]:
     """The rules about a fragment and some of the others of each entity."""
     rules = rules_of(store)
     if rules == RuleSet():
-        return [[] for _ in entities]
-    rows = rows_of(store.database.connection, "entity", "id", entities)
-    held = {id: numbers_from_bytes(members).tolist()[:_MOST_COMPARED] for id, _, members in rows}
-    found = store.pages.fragments([number, *(n for of in held.values() for n in of)])
-    others = ([found[n] for n in held[id] if n != number] for id in entities)
-    return [fired(rules, [found[number]], some) for some in others]
+        return [[] for _ in others_of]
+    some = [others[:_MOST_COMPARED] for others in others_of.values()]
+    found = store.pages.fragments([n for others in some for n in others])
+    return [fired(rules, [x], [found[n] for n in others]) for others in some]
 
 
 def _referring(readers: Readers, store: Store, found: Sequence[Any]) -> list[Any]:

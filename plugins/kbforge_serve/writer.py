@@ -375,8 +375,7 @@ class Writer:
             ends = held.run.added >= self.run_fragments or lasted > self.run_seconds
             self._kept.commit(count, ends)
             self._rate = count / (time.perf_counter() - begin)
-        last = store.last_run
-        run = 0 if last is None else last.number
+        run = store.last_number
         for fragments, (one, there) in zip(new, known, strict=True):
             replaced = sum(x.id in there for x in fragments)
             counts = len(fragments), replaced, len(one.fragments) - len(fragments)
