@@ -8,108 +8,68 @@ order as the run, so it holds the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from kbforge.contracts import Cluster, FloatArray, Fragment, LiveClusters, Observation
 
 
-class Lineage:
-    """The tree of some clusters; `slots` is the number of slots in the run."""
+def replay(
+    table: LiveClusters,
+    clusters: Mapping[int, Cluster],
+    fragments: Mapping[int, Fragment],
+    first_free: int,
+    scored: bool,
+) -> dict[int, float]:
+    """Extend a table, whose slots may have gaps, by clusters; if `scored`, returns L(C) by slot.
 
-    def __init__(self, members: Mapping[int, Cluster], slots: int) -> None:
-        self._slots = slots
-        self._parent: list[int] = []
-        self._fragment: list[int] = []
-        self._node: dict[int, int] = {}
-        known: dict[tuple[int, int], int] = {}
-        for slot, cluster in members.items():
-            node = -1
-            for fragment in cluster:
-                at = known.get((node, fragment))
-                if at is None:
-                    at = known[node, fragment] = len(self._parent)
-                    self._parent.append(node)
-                    self._fragment.append(fragment)
-                node = at
-            self._node[slot] = node
-
-    def replay(
-        self, table: LiveClusters, fragments: Mapping[int, Fragment], known: float, scored: bool
-    ) -> dict[int, float]:
-        """Extend a table along the tree, fragment by fragment.
-
-        The table holds no cluster in the tree's slots and knows of `known` slots: 0 if it is empty,
-        infinitely many if it allows gaps. It keeps its clusters, whether or not an error is raised.
-        If `scored`, it returns L(C) by slot, nats, as the sum of each fragment's contribution.
-        """
-        scores = [0.0] * len(self._parent)
-        born: dict[int, list[int]] = {}
-        for node, fragment in enumerate(self._fragment):
-            born.setdefault(fragment, []).append(node)
-        slot_of, ended, needed = self._places(born)
-        if not born:
-            return {}
-        if needed > known:
-            # a caller numbers slots without gaps: let all of them be there before they are used
-            first = table.encode(fragments[min(born)])
-            room = np.arange(int(known), needed)
-            table.extend(first, np.full(len(room), -1), room)
-            table.release(room)
-        held: set[int] = set()
-        try:
-            for index in sorted(born):
-                nodes = born[index]
-                x = table.encode(fragments[index])
-                parents = [self._parent[node] for node in nodes]
-                places = np.array([slot_of[p] if p >= 0 else -1 for p in parents])
-                children = [slot_of[node] for node in nodes]
-                if scored:
-                    gains = _gains(table, x, places).tolist()
-                    for node, parent, gain in zip(nodes, parents, gains, strict=True):
-                        scores[node] = gain + (scores[parent] if parent >= 0 else 0.0)
-                table.extend(x, places, np.array(children))
-                held.update(children)
-                if ended[index]:
-                    table.release(np.array(ended[index]))
-                    held.difference_update(ended[index])
-        except BaseException:
-            table.release(np.array(sorted(held), dtype=np.int64))
-            raise
-        return {slot: scores[node] for slot, node in self._node.items()} if scored else {}
-
-    def _places(
-        self, born: Mapping[int, Sequence[int]]
-    ) -> tuple[list[int], dict[int, list[int]], int]:
-        """The slot of every node; the slots that end with each fragment; the number of slots used.
-
-        A former cluster has a slot of no live cluster until its last child is made.
-        """
-        slot_of = [-1] * len(self._parent)
-        for slot, node in self._node.items():
-            slot_of[node] = slot
-        stays = [slot >= 0 for slot in slot_of]
-        children = np.bincount([p for p in self._parent if p >= 0], minlength=len(slot_of)).tolist()
-        free: list[int] = []
-        needed = self._slots
-        ended: dict[int, list[int]] = {}
+    L is in nats, the sum of each fragment's contribution. The table holds no cluster in these slots
+    and from the `first_free` on, which former clusters have until their last child is made. It
+    keeps its clusters, whether or not an error is raised.
+    """
+    parent: list[int] = []
+    born: dict[int, list[int]] = {}
+    known: dict[tuple[int, int], int] = {}
+    slot_of: dict[int, int] = {}
+    for slot, cluster in clusters.items():
+        node = -1
+        for fragment in cluster:
+            at = known.setdefault((node, fragment), len(parent))
+            if at == len(parent):
+                parent.append(node)
+                born.setdefault(fragment, []).append(at)
+            node = at
+        slot_of[node] = slot
+    node_of = {slot: node for node, slot in slot_of.items()}
+    former = [node for node in range(len(parent)) if node not in slot_of]
+    slot_of |= {node: slot for slot, node in enumerate(former, first_free)} | {-1: -1}
+    children = np.bincount([p for p in parent if p >= 0], minlength=len(parent)).tolist()
+    scores, held = [0.0] * len(parent), set[int]()
+    try:
         for fragment in sorted(born):
-            for node in born[fragment]:
-                if not stays[node]:
-                    if not free:
-                        free.append(needed)
-                        needed += 1
-                    slot_of[node] = free.pop()
-            ended[fragment] = []
-            for node in born[fragment]:
-                parent = self._parent[node]
-                if parent >= 0:
-                    children[parent] -= 1
-                    if not children[parent] and not stays[parent]:
-                        ended[fragment].append(slot_of[parent])
-            free += ended[fragment]
-        return slot_of, ended, needed
+            nodes = born[fragment]
+            x = table.encode(fragments[fragment])
+            parents = np.array([slot_of[parent[node]] for node in nodes])
+            own = [slot_of[node] for node in nodes]
+            if scored:
+                gains = _gains(table, x, parents).tolist()
+                for node, gain in zip(nodes, gains, strict=True):
+                    scores[node] = gain + (scores[parent[node]] if parent[node] >= 0 else 0.0)
+            table.extend(x, parents, np.array(own))
+            held.update(own)
+            ended = []
+            for before in (parent[node] for node in nodes if parent[node] >= 0):
+                children[before] -= 1
+                if not children[before] and slot_of[before] not in node_of:
+                    ended.append(slot_of[before])
+            if ended:
+                table.release(np.array(ended))
+                held.difference_update(ended)
+    except BaseException:
+        table.release(np.array(sorted(held), dtype=np.int64))
+        raise
+    return {slot: scores[node] for slot, node in node_of.items()} if scored else {}
 
 
 def _gains(table: LiveClusters, x: Observation, parents: np.ndarray) -> FloatArray:

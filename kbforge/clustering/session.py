@@ -91,7 +91,7 @@ class SmcSession:
         if snapshot is not None and pages is not None:
             raise UsageError("a session continues from a snapshot or from pages, not from both")
         rules = rules.settled(spec.index is not None)
-        state = self._state = SessionState(spec, rules, rng, sparse=pages is not None)
+        state = self._state = SessionState(spec, rules, rng)
         # in one subproblem every fragment changes what the next is compared with
         self._ahead = LookAhead(rules.wave if rules.splits else 1, state.sets, self._coming)
         constraints = spec.constraints

@@ -71,7 +71,6 @@ class SessionState:
         spec: what to cluster with.
         rules: the settled rules.
         rng: the session's own.
-        sparse: whether only few of the subproblems may be in memory.
 
     Attributes:
         held: fragments by number; None if it is not in memory.
@@ -90,12 +89,10 @@ class SessionState:
         spec: ModelSpec,
         rules: Rules,
         rng: np.random.Generator,
-        sparse: bool = False,
     ) -> None:
         self.spec, self.rules, self.rng = shared(spec), rules, rng
         self.prior = DirichletProcess.of(spec)
         self.settings = settings_of(spec, rules)
-        self._sparse = sparse
         # whether a step looks at all clusters
         self._whole = spec.index is None or not rules.splits
         self.run = CompiledRun(kernel_library(), rules, self.prior, spec.index, rng)
@@ -135,7 +132,7 @@ class SessionState:
         live = likelihood.live_clusters()
         if isinstance(live, KernelClusters):
             return KernelTable(run, live, likelihood, held, index)
-        return PythonTable(run, likelihood, held, index, self._sparse)
+        return PythonTable(run, likelihood, held, index)
 
     def begin(self, totals: Totals, said: str, source: Pages | None = None) -> None:
         """Continue, while empty, from another session's totals; its pages come later or from

@@ -9,7 +9,6 @@ appendix C.1).
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.compiled import CompiledRun, EncodedBatch
 from kbforge.clustering.constraints import keys_of_values
-from kbforge.clustering.lineage import Lineage
+from kbforge.clustering.lineage import replay
 from kbforge.clustering.scoring import FragmentsByNumber, Key, SessionScores, StepDemand
 from kbforge.contracts import (
     CandidateIndex,
@@ -65,6 +64,7 @@ class ClusterScorer(ABC):
     compiled: KernelClusters | None = None
     asked: Sequence[Key] = ()
     sets: SessionScores | None = None
+    _run: CompiledRun
 
     @property
     @abstractmethod
@@ -88,7 +88,6 @@ class ClusterScorer(ABC):
             LikelihoodError: as a session's `add`, without the fragment's name.
         """
 
-    @abstractmethod
     def rivals(
         self, number: int, fragment: Fragment, records: EncodedBatch, k: int, lone: bool
     ) -> Rivals | None:
@@ -96,6 +95,18 @@ class ClusterScorer(ABC):
 
         `lone` says whether a fragment alone in its cluster can have other places.
         """
+        found = self._run.rivals(number, records.keys_of(k), lone)
+        if found is None:
+            return None
+        slots, log_size, _ = found
+        gains, alone = self._gains(fragment, records, k, slots) if len(slots) else (0.0, None)
+        return Rivals(slots, log_size + gains, alone)
+
+    def _gains(
+        self, fragment: Fragment, records: EncodedBatch, k: int, slots: IntArray
+    ) -> tuple[FloatArray, float | None]:
+        """L(C + x) - L(C) of some clusters, and L({x}) if it is known, nats."""
+        raise NotImplementedError
 
     def merge_ratios(self, slot: int, others: IntArray) -> FloatArray | None:
         """L(C + D) - L(C) - L(D) of a cluster and others, to 1e-8 nats; None if it is not known."""
@@ -333,22 +344,11 @@ class KernelTable(ConjugateTable):
 
 
 class PythonTable(ConjugateTable):
-    """A table in Python; `sparse` if only few of the slots may be used."""
+    """A table in Python."""
 
-    def __init__(
-        self,
-        run: CompiledRun,
-        likelihood: ConjugateLikelihood,
-        held: FragmentSource,
-        index: CandidateIndex | None,
-        sparse: bool,
-    ) -> None:
-        super().__init__(run, likelihood, held, index)
-        self._sparse = sparse
-        self.live: LiveClusters | None = None
-        self._shown: LiveClusters | None = None  # the table that a fragment was shown last
-        self._seen: Observation = None  # what it made of that
-        self._known = 0  # slots that the table knows of
+    live: LiveClusters | None = None
+    _shown: LiveClusters | None = None  # the table that a fragment was shown last
+    _seen: Observation = None  # what it made of that
 
     def read(self, fragments: Sequence[Fragment]) -> EncodedBatch:
         return keys_alone(self._index, fragments)
@@ -394,23 +394,15 @@ class PythonTable(ConjugateTable):
         live = self.live = self._shown
         assert live is not None
         live.extend(self._seen, parents, children)
-        self._known = max(self._known, self._run.n_slots)
         if len(dropped):
             live.release(dropped)
 
-    def rivals(
-        self, number: int, fragment: Fragment, records: EncodedBatch, k: int, lone: bool
-    ) -> Rivals | None:
-        found = self._run.rivals(number, records.keys_of(k), lone)
-        if found is None:
-            return None
-        slots, log_size, _ = found
-        if not len(slots):
-            return Rivals(slots, log_size, None)
+    def _gains(
+        self, fragment: Fragment, records: EncodedBatch, k: int, slots: IntArray
+    ) -> tuple[FloatArray, float | None]:
         assert self.live is not None
         seen = self.live.encode(fragment)
-        weights = log_size + self.live.log_predictive_of(seen, slots)
-        return Rivals(slots, weights, self.live.log_predictive_new(seen))
+        return self.live.log_predictive_of(seen, slots), self.live.log_predictive_new(seen)
 
     def show(self, first: Fragment) -> None:
         live = self._new()
@@ -428,10 +420,10 @@ class PythonTable(ConjugateTable):
         self, clusters: Mapping[int, Cluster], fragments: Mapping[int, Fragment], scored: bool
     ) -> dict[int, float]:
         live = self.live or self._new()
-        slots = max(self._run.n_slots, self._known, max(clusters) + 1)
-        known = math.inf if self._sparse else self._known
-        scores = Lineage(clusters, slots).replay(live, fragments, known, scored)
-        self.live, self._known = live, slots
+        scores = replay(
+            live, clusters, fragments, max(self._run.n_slots, max(clusters) + 1), scored
+        )
+        self.live = live
         return scores
 
     def release(self, slots: IntArray) -> None:
@@ -439,8 +431,7 @@ class PythonTable(ConjugateTable):
             self.live.release(slots)
 
     def _new(self) -> LiveClusters:
-        live = self._likelihood.live_clusters()
-        return CompactTable(live) if self._sparse else live
+        return CompactTable(self._likelihood.live_clusters())
 
 
 class BlackBoxTable(ClusterScorer):
@@ -525,24 +516,17 @@ class BlackBoxTable(ClusterScorer):
         predictive = self.surrogate.predictive(x, records, k, slots)
         return self._run.propose(predictive[: len(slots)], self._limit)
 
-    def rivals(
-        self, number: int, fragment: Fragment, records: EncodedBatch, k: int, lone: bool
-    ) -> Rivals | None:
-        found = self._run.rivals(number, records.keys_of(k), lone)
-        if found is None:
-            return None
-        slots, log_size, _ = found
-        if not len(slots):
-            return Rivals(slots, log_size, None)
+    def _gains(
+        self, fragment: Fragment, records: EncodedBatch, k: int, slots: IntArray
+    ) -> tuple[FloatArray, float | None]:
         if self.surrogate is not None:
-            predictive = self.surrogate.predictive(fragment, records, k, slots)
-            return Rivals(slots, log_size + predictive, None)
+            return self.surrogate.predictive(fragment, records, k, slots), None
         sets = self.sets
         clusters, scores = self._run.clusters(slots)
         content = sets.cache.number(fragment)
         asked = sets.scored(self._held(), [*clusters, ()], fragment, content)
         sets.asked.update(asked)
-        return Rivals(slots, log_size + (sets.cache.recall(asked)[:-1] - scores), None)
+        return sets.cache.recall(asked)[:-1] - scores, None
 
     def count(self, evaluations: int) -> None:
         """Count a set once, when it is first used."""
