@@ -23,7 +23,7 @@ refused, so a text and its reading determine each other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import orjson
@@ -82,19 +82,6 @@ class Skeleton:
             yield edge
             at += len(edge.symbol)
             node, implied, may_end = self.nodes[edge.target], edge.implied, edge.may_end
-
-    def write(self, parts: Iterable[str | Edge]) -> str:
-        """The text of values and symbols; `read` gives them back."""
-        out, implied = [], self.implied
-        for part in parts:
-            out.append(implied)
-            if isinstance(part, Edge):
-                out.append(part.symbol)
-                implied = part.implied
-            else:
-                out.append(_escaped(part))
-                implied = ""
-        return "".join(out)
 
 
 def compile_skeleton(rules: str, where: str) -> Skeleton:

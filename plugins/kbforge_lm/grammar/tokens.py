@@ -1,4 +1,4 @@
-"""Texts of a grammar as tokens: the table of legal tokens, encoding and decoding.
+"""Texts of a grammar as tokens: the table of legal tokens, and encoding.
 
 A state is a node of the skeleton and, inside a string, also the progress of its value. The masks of
 a batch are look-ups: `next_state[states] >= 0`. Implied characters have no token (see `skeleton`).
@@ -10,7 +10,7 @@ word is the same piece at the beginning of a value as inside it ("Merkel", "Ange
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -146,42 +146,17 @@ class Codec:
     def __init__(
         self, grammar: Grammar, pieces: Sequence[bytes], split: Callable[[str], Sequence[int]]
     ) -> None:
-        self._skeleton = compile_skeleton(grammar.rules, f"grammar {grammar.name}")
-        self.table = compile_table(self._skeleton, pieces)
-        self._pieces = pieces
+        self.skeleton = compile_skeleton(grammar.rules, f"grammar {grammar.name}")
+        self.table = compile_table(self.skeleton, pieces)
         self._split = split
-        symbols = self.table.symbols
-        self._edges = [{symbols[e.symbol]: e for e in node.edges} for node in self._skeleton.nodes]
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text; GrammarError if it is not one of the grammar's."""
         tokens: list[int] = []
         symbols, first_piece = self.table.symbols, self.table.first_piece
-        for part in self._skeleton.read(text):
+        for part in self.skeleton.read(text):
             if isinstance(part, Edge):
                 tokens.append(symbols[part.symbol])
             else:
                 tokens.extend([first_piece + piece for piece in self._split(f" {part}")])
         return tokens
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        """The text of tokens; GrammarError: a token is illegal, or no text ends there."""
-        self.table.states(tokens)
-        return self._skeleton.write(self._parts(tokens))
-
-    def _parts(self, tokens: Sequence[int]) -> Iterator[str | Edge]:
-        """The values and symbols of legal tokens."""
-        node, may_end, content = 0, self._skeleton.may_be_empty, b""
-        for token in tokens:
-            if token >= self.table.first_piece:
-                content += self._pieces[token - self.table.first_piece]
-                may_end = False
-                continue
-            if content:
-                yield content[1:].decode()
-                content = b""
-            edge = self._edges[node][token]
-            yield edge
-            node, may_end = edge.target, edge.may_end
-        if not may_end:
-            raise GrammarError(f"no text ends after these {len(tokens)} tokens")

@@ -1,6 +1,6 @@
 """The language model: tokenizer, network and bundle.
 
-*Tokenizer.* Text of sets to tokens and back: symbols of the grammar, byte-level BPE inside its
+*Tokenizer.* Text of sets to tokens: symbols of the grammar, byte-level BPE inside its
 strings. Any Unicode text has tokens (all 256 bytes are pieces) and equal texts have equal tokens,
 so a model's score is a function of the text. Values are read with a space before them (see
 `kbforge_lm.grammar.tokens`).
