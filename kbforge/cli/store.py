@@ -315,11 +315,11 @@ def decide(
     A value settles an attribute of the fragment's entity: it is the golden one by every policy,
     with your name. What sources state stays. The last such decision holds.
 
-    --rules holds for all that the store has and for all that comes, also from kbforge cluster
-    --into. Decisions win over rules, and never wins over always.
+    --rules holds for all fragments, present and later. Decisions win over rules, and never wins
+    over always.
 
-    --undo withdraws a decision. If the store has not changed since, it is restored exactly;
-    otherwise the fragments that the decision affected are clustered again without it.
+    --undo withdraws a decision; to undo a change of rules, give those before it. If the store has
+    not changed since, it is restored exactly; otherwise what was affected is clustered again.
 
     Examples:
 
@@ -396,7 +396,9 @@ def _set_rules(store: str, rules: str, rehearse: bool, as_json: bool) -> None:
         said += f" (among them {listed(some, 3)})"
     if done.told["already"]:
         said = f"{quoted(in_words(given), 400)}: in force already"
-    console.notes(done.told.get("unheld", ()))
+    elif done.told["exact"]:
+        said += ", exactly as before the last change of rules"
+    console.notes(done.told["notes"])
     if rehearse and not as_json:
         console.note(f"nothing changed: {said}")
         return

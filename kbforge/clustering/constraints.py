@@ -217,13 +217,10 @@ def _both(first: str, second: str) -> str:
     return f'fragments "{quoted(first)}" and "{quoted(second)}"'
 
 
-def _differs(mine: StatedSet, sets: Mapping[StatedSet, str]) -> str | None:
-    """Who states values of the same attribute that are disjoint from these, if anybody does."""
+def disjoint(mine: StatedSet, sets: Iterable[StatedSet]) -> Iterator[StatedSet]:
+    """The sets of values of the same attribute that are disjoint from these."""
     attribute, values = mine
-    for (name, others), who in sets.items():
-        if name == attribute and values.isdisjoint(others):
-            return who
-    return None
+    return (one for one in sets if one[0] == attribute and values.isdisjoint(one[1]))
 
 
 class Tags(NamedTuple):
@@ -299,12 +296,12 @@ class Components:
         for value in self.constraints.stated(x):
             one.values.setdefault(value, x.id)
         for mine in self.constraints.differing(x):
-            other = _differs(mine, one.sets)
+            other = next(disjoint(mine, one.sets), None)
             if other is not None and mine[0] not in one.exempt:
                 one.exempt.add(mine[0])
+                both = _both(one.sets[other], x.id)
                 self._tell(
-                    f'{_both(other, x.id)} are one entity although "{quoted(mine[0])}" differs: '
-                    "decisions say so"
+                    f'{both} are one entity although "{quoted(mine[0])}" differs: decisions say so'
                 )
             one.sets.setdefault(mine, x.id)
         states = before[:2] != (len(one.values), len(one.sets)) or self.constraints.shared(x)
@@ -359,7 +356,7 @@ class Components:
             return f'they share "{quoted(self.constraints.link)}"'
         exempt = one.exempt | other.exempt
         for mine in other.sets:
-            if mine[0] not in exempt and _differs(mine, one.sets) is not None:
+            if mine[0] not in exempt and any(disjoint(mine, one.sets)):
                 return f'"{quoted(mine[0])}" differs'
         return None
 
@@ -411,7 +408,7 @@ def satisfied(
     for at, cluster in enumerate(clusters):
         components: set[str] = set()
         values: set[str] = set()
-        sets: dict[StatedSet, str] = {}
+        sets: dict[StatedSet, None] = {}
         for own in (tags.get(fragment, _FREE) for fragment in cluster):
             if own.component is not None:
                 if home.setdefault(own.component, at) != at:
@@ -420,10 +417,10 @@ def satisfied(
             if not values.isdisjoint(own.values):
                 return False
             values.update(own.values)
-            sets |= dict.fromkeys(own.sets, "")
+            sets |= dict.fromkeys(own.sets)
         if any(not components.isdisjoint(apart.get(name, ())) for name in components):
             return False
-        if any(_differs(one, sets) is not None for one in sets):
+        if any(any(disjoint(one, sets)) for one in sets):
             return False
     return True
 

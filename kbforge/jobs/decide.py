@@ -383,21 +383,33 @@ def _withdrawn(
 
 
 def _undo_exactly(store: Store, run: ActiveRun, decided: DecisionRecord, finished: bool) -> None:
-    """Undo the last decision in one transaction: every row is restored.
+    """Undo the last decision, as `restore_exactly`."""
 
-    Entities that the decision made no longer exist; their ids redirect to those with their
-    fragments.
-    """
-
-    decision = decided.number
-
-    def all_of_it(rows: sqlite3.Connection) -> None:
-        vanishing = _images(store, rows, run.number, decision)
-        bring_back(rows, decision)
-        rows.execute("DELETE FROM erased WHERE decision = ?", (decision,))
-        change_rows(rows, "decision", {decision: {"undone": run.number}})
+    def note(rows: sqlite3.Connection) -> None:
+        change_rows(rows, "decision", {decided.number: {"undone": run.number}})
         record(rows, run.number, UNDOES, run.about, decided)
         note_changes(rows, run.number, _told_of(store, decided))
+
+    restore_exactly(store, run, decided.number, note, finished)
+
+
+def restore_exactly(
+    store: Store,
+    run: ActiveRun,
+    undoable: int,
+    note: Callable[[sqlite3.Connection], None],
+    finished: bool = True,
+) -> None:
+    """Undo what was written last, and `note` that, in one transaction: every row is restored.
+
+    Entities that it made no longer exist; their ids redirect to those with their fragments.
+    """
+
+    def all_of_it(rows: sqlite3.Connection) -> None:
+        vanishing = _images(store, rows, run.number, undoable)
+        bring_back(rows, undoable)
+        rows.execute("DELETE FROM erased WHERE decision = ?", (undoable,))
+        note(rows)
         leads = {entity: (orjson.dumps(store.holders(held)),) for entity, held in vanishing.items()}
         write_rows(rows, "redirect", leads)
         write_run(rows, run.row(ask(rows, "SELECT count(*) FROM entity")[0][0], finished))
@@ -406,7 +418,7 @@ def _undo_exactly(store: Store, run: ActiveRun, decided: DecisionRecord, finishe
 
 
 def _images(
-    store: Store, rows: sqlite3.Connection, run: int, decision: int
+    store: Store, rows: sqlite3.Connection, run: int, undoable: int
 ) -> Mapping[str, Sequence[int]]:
     """Record the current form of the entities to be restored, unless the run has done so.
 
@@ -414,7 +426,7 @@ def _images(
     """
     images, vanishing = [], dict[str, Sequence[int]]()
     where = "WHERE decision = ? AND name = 'entity'"
-    for _, _, key, before in read_rows(rows, "erased", where, (decision,)):
+    for _, _, key, before in read_rows(rows, "erased", where, (undoable,)):
         (entity,) = orjson.loads(key)
         row = row_of(rows, "entity", entity)
         numbers = [] if row is None else numbers_from_bytes(row[-1]).tolist()

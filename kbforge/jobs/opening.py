@@ -175,18 +175,22 @@ class OpenStore:
         return StoreWriter(store.database, self.session, self.run, store.fact(KNOWN))
 
     def commit(
-        self, finished: bool = False, decided: DecisionRecord | None = None, told: bool = True
+        self,
+        finished: bool = False,
+        decided: DecisionRecord | None = None,
+        told: bool = True,
+        undoable: bool = False,
     ) -> None:
         """Write all changes since the last commit, in one transaction, or nothing.
 
         `finished`: the run is complete, and the confidence of what it changed is `told` now or left
-        for later. `decided` is as in `StoreWriter.write`.
+        for later. `decided` is as in `StoreWriter.write`; `undoable`: it can be undone exactly.
         """
         begin = time.perf_counter()
-        last = None if decided is None else decided.number
+        last = -self.run.number if undoable else None if decided is None else decided.number
         facts = {**self.facts, "drift": self.drift.to_json(), "last": last, **self.writing.facts}
         then = self._write_confidence if finished and told else None
-        self.writing.write(facts, finished, decided, then)
+        self.writing.write(facts, finished, last, decided, then)
         self.run.written = True
         self._written, self._steps = time.perf_counter(), 0
         lasted = self._written - begin

@@ -2,25 +2,40 @@
 
 A store's rules hold for all that it has and for all that comes. Whether they are taken or only
 tried, the same code regroups the fragments; what was tried is rolled back (`Database.rehearsal`).
+If nothing was written since the last change of rules, returning to those before it restores the
+store exactly, as undoing a decision does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
+from kbforge.clustering.constraints import disjoint
 from kbforge.contracts import Constraints, Fragment
 from kbforge.contracts.clusterer import RuleSet
 from kbforge.errors import quoted
 from kbforge.fit.choices import require_rules
+from kbforge.jobs.decide import restore_exactly
 from kbforge.jobs.models import RULES, rules_of, with_rules
 from kbforge.jobs.opening import EventResult, OpenStore, locked, resume, unchanged
+from kbforge.store.audit import record
 from kbforge.store.changes import changes
+from kbforge.store.store import Store
+from kbforge.store.writing import begin
 
 GOVERNS = "rules"
 """The verb of runs that change the rules."""
+_FORMER = "former rules"
+"""The fact with the rules before the last change, and the number of its run."""
 _MOST_NAMED = 20
+_WITHDRAWN = (
+    "what the withdrawn rules concerned is clustered again, and need not be grouped as it was "
+    "before them"
+)
 
 
 def set_rules(path: str, rules: RuleSet, rehearse: bool = False) -> EventResult:
@@ -38,25 +53,58 @@ def set_rules(path: str, rules: RuleSet, rehearse: bool = False) -> EventResult:
         store.require_made()
         if rehearse:
             stack.enter_context(store.database.rehearsal())
-        if rules == rules_of(store):
-            return unchanged(store, rules=rules._asdict(), changed=0, examples=[], already=True)
         before = store.position
-        done = govern(resume(store, GOVERNS, in_words(rules), began), rules)
+        done = govern(store, rules, began, lambda about: resume(store, GOVERNS, about, began))
         found = [change.entity for change in changes(store, before)]
-        some = found[:_MOST_NAMED]
-        told = {**done.told, "changed": len(found), "examples": some, "already": False}
+        told = {**done.told, "changed": len(found), "examples": found[:_MOST_NAMED]}
         return EventResult(done.run, done.fragments, done.entities, told)
 
 
-def govern(held: OpenStore, rules: RuleSet) -> EventResult:
-    """Replace the rules of an open store, and end the run. Errors as `set_rules`."""
+class FormerRules(NamedTuple):
+    """The rules before the last change of them."""
+
+    rules: RuleSet
+    run: int  # that changed them
+    exact: bool  # nothing was written since, so returning to them restores the store exactly
+
+
+def former_rules(store: Store) -> FormerRules | None:
+    """The rules before the last change; None if they never changed."""
+    if (known := store.fact(_FORMER)) is None:
+        return None
+    run, *rules = known
+    return FormerRules(RuleSet(*map(tuple, rules)), run, store.fact("last") == -run)
+
+
+def govern(
+    store: Store, rules: RuleSet, began: float, resumed: Callable[[str], OpenStore]
+) -> EventResult:
+    """Replace the rules of an open store, and end the run. Errors as `set_rules`.
+
+    `resumed` opens the store for the run, if models are needed. If the result is `exact`, sessions
+    opened before are outdated. Its `notes` say where the rules do not hold.
+    """
+    now, former, about = rules_of(store), former_rules(store), in_words(rules)
+    told = {"rules": rules._asdict(), "exact": False, "notes": [], "already": rules == now}
+    if rules == now:
+        return unchanged(store, **told)
+    if former is not None and former.exact and rules == former.rules:
+        run = begin(store, GOVERNS, about, began)
+        note = partial(record, run=run.number, verb=GOVERNS, about=about)
+        restore_exactly(store, run, -former.run, note)
+        told["exact"] = True
+        return EventResult(run.number, store.n_fragments, store.n_entities, told)
+    held = resumed(about)
     require_rules(held.session.fragments, rules)
     held.session.govern(*rules)
     held.prepared = with_rules(held.prepared, rules)
     held.writing.followed()
-    held.facts[RULES] = list(rules)
-    held.commit(finished=True)
-    return held.result(rules=rules._asdict(), unheld=list(held.session.contradictions))
+    held.facts |= {RULES: list(rules), _FORMER: [held.run.number, *now]}
+    held.commit(finished=True, undoable=True)
+    notes = list(held.session.contradictions)
+    if not ({*now.never} <= {*rules.never} and {*now.always} <= {*rules.always}):
+        notes.append(_WITHDRAWN)
+    return held.result(**{**told, "notes": notes})
 
 
 def in_words(rules: RuleSet) -> str:
@@ -74,10 +122,9 @@ def fired(rules: RuleSet, first: Sequence[Fragment], second: Sequence[Fragment])
     stated = [value for x in second for value in own.differing(x)]
     for x in first:
         for name, values in own.differing(x):
-            for other in (of for attribute, of in stated if attribute == name):
-                if values.isdisjoint(other):
-                    pair = f'"{quoted(min(values))}" and "{quoted(min(other))}"'
-                    out.setdefault(f"never if {quoted(name)} differs: {pair}")
+            for _, other in disjoint((name, values), stated):
+                pair = f'"{quoted(min(values))}" and "{quoted(min(other))}"'
+                out.setdefault(f"never if {quoted(name)} differs: {pair}")
     shared = {pair for x in second for pair in own.shared(x)}
     for name, value in (pair for x in first for pair in own.shared(x) if pair in shared):
         out.setdefault(f'always if {quoted(name)} is equal: "{quoted(value)}"')

@@ -16,7 +16,7 @@
 | audit | who wrote what, when and why (`kbforge.store.audit`) |
 | confidence | an entity by the number of its first fragment: size, reported, and confidence |
 | stale | a subproblem that changed since the confidence of its entities was computed |
-| erased | a row before a decision: undoing the last decision restores the exact state |
+| erased | a row before a decision or (key -run) a change of rules, so that undo restores it |
 
 A place orders fragments for readers: a fragment that replaces another takes its place.
 
@@ -406,7 +406,7 @@ def change_rows(
 def write_rows(
     database: sqlite3.Connection, table: str, rows: Rows, undoable: int | None = None
 ) -> None:
-    """Write rows with a key of one column; save the old rows under the decision `undoable`."""
+    """Write rows with a key of one column; save the old rows under the key `undoable`."""
     if undoable is not None:
         noted = []
         for key in rows:

@@ -228,26 +228,27 @@ class StoreWriter:
         self,
         facts: Mapping[str, object],
         finished: bool,
+        undoable: int | None = None,
         decided: DecisionRecord | None = None,
         then: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
         """Write all steps since the last time in one transaction; `then` writes more at its end.
 
         `finished`: the run is complete. Its seconds include the time of `then`. The old rows are
-        saved under the decision that caused the steps, so undoing it restores them. `facts` are
-        global, as JSON. Raises OutputError as `Database.transaction`, and the store is unchanged.
+        saved under the key `undoable` (see `kbforge.store.tables`), so undoing restores them.
+        `decided` is the decision that caused the steps. `facts` are global, as JSON. Raises
+        OutputError as `Database.transaction`, and the store is unchanged.
         """
         if (checkpoint := self._checkpoint) is None:
             assert self._session is not None
             checkpoint = self._session.checkpoint()
-        undoable = None if decided is None else decided.number
         run, by = self._run, signer()
 
         def all_of_it(database: sqlite3.Connection) -> None:
-            if decided is None:
-                # no decision can be undone exactly any more
+            if undoable is None:
+                # nothing before can be undone exactly any more
                 database.execute("DELETE FROM erased")
-            else:
+            elif decided is not None:
                 pair = decided.first, decided.second
                 said = NOT_TOLD if decided.same is None else int(decided.same)
                 said = ASSERTS if decided.asserts else said

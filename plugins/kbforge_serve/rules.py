@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Form, Request
@@ -15,7 +17,7 @@ from kbforge.contracts.fragment import MAX_ID_CHARACTERS
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.jobs.models import rules_of
 from kbforge.jobs.opening import EventResult
-from kbforge.jobs.rules import GOVERNS, govern, in_words
+from kbforge.jobs.rules import GOVERNS, former_rules, govern, in_words
 from kbforge.store.audit import MOST_NOTE, audit_of, signed
 from kbforge_serve import frame
 from kbforge_serve.answers import Answer, Facts, plain
@@ -59,20 +61,38 @@ class RulesChange(Answer, frozen=True):
     note: str
 
 
-class RulesInForce(Answer, frozen=True):
-    """The rules in force, and all changes of them, the latest first."""
+class RulesBefore(Answer, frozen=True):
+    """The rules before the last change, which a run made; to take them undoes it.
+
+    If `exact`, that restores the store exactly: nothing was written since.
+    """
 
     never: list[str]
     always: list[str]
+    run: Natural
+    exact: bool
+
+
+class RulesInForce(Answer, frozen=True):
+    """The rules in force, those before them, and all changes of them, the latest first."""
+
+    never: list[str]
+    always: list[str]
+    former: RulesBefore | None
     changes: list[RulesChange]
 
 
 class Governed(Answer, frozen=True):
-    """Rules, taken or only rehearsed; `unheld` has sentences about where they do not hold."""
+    """Rules, taken or only rehearsed, and their effect.
+
+    If `exact`, the store is as before the last change of rules. `notes` has sentences about where
+    the rules do not hold, and what withdrawn ones leave.
+    """
 
     about: str
     rehearsed: bool
-    unheld: list[str]
+    exact: bool
+    notes: list[str]
     effect: Effect
 
 
@@ -85,23 +105,26 @@ def rules(service: Service) -> RulesInForce:
             RulesChange(one.run, one.by, one.at, str((one.said or {}).get("about", "")), one.note)
             for one in reversed(lines)
         ]
-        return RulesInForce(list(never), list(always), changes)
+        last, before = former_rules(store), None
+        if last is not None:
+            before = RulesBefore([*last.rules.never], [*last.rules.always], last.run, last.exact)
+        return RulesInForce(list(never), list(always), before, changes)
 
 
 def governed(service: Service, given: GivenRules, rehearse: bool = False) -> Governed:
     """Replace the rules, or show what that would do. Errors as `kbforge.jobs.rules.govern`."""
     wanted = RuleSet(*(tuple(dict.fromkeys(some)) for some in (given.never, given.always)))
 
-    def act(turn: Turn) -> list[str]:
-        if wanted == rules_of(turn.store):
-            return []
-        done: EventResult = govern(turn.opened(GOVERNS, in_words(wanted)), wanted)
-        return list(done.told["unheld"])
+    def act(turn: Turn) -> EventResult:
+        done = govern(turn.store, wanted, time.perf_counter(), partial(turn.opened, GOVERNS))
+        if done.told["exact"]:
+            turn.forget()
+        return done
 
     with signed(None, given.note):
         performed = service.writer.perform(observed(service.readers, act), rehearse)
-        unheld, effect = performed.result()
-    return Governed(in_words(wanted), rehearse, unheld, effect)
+        done, effect = performed.result()
+    return Governed(in_words(wanted), rehearse, done.told["exact"], done.told["notes"], effect)
 
 
 def add(routes: APIRouter, service: Service, says: Callable[[Any], dict[str, Any]]) -> None:
@@ -116,7 +139,8 @@ def add(routes: APIRouter, service: Service, says: Callable[[Any], dict[str, Any
     def replace(given: GivenRules, rehearse: bool = False) -> Response:
         """Replace all rules of the store, and answer what that did to its entities.
 
-        With `rehearse`, answer what it would do, and change nothing.
+        With `rehearse`, answer what it would do, and change nothing. To take the former ones undoes
+        the last change.
         """
         return frame.json_of(governed(service, given, rehearse))
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kbforge.contracts import Decision, Entity, Fragment
-from kbforge.contracts.clusterer import RuleSet, comparable
+from kbforge.contracts.clusterer import RuleSet
+from kbforge.contracts.fragment import comparable
 from kbforge.errors import UsageError
 from kbforge.files.rules import read_rules
 from kbforge.fit.authority import Authority
@@ -22,7 +26,9 @@ from kbforge.jobs.remove import remove
 from kbforge.jobs.rules import set_rules
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
+from kbforge.store.changes import changes
 from kbforge.store.database import Database
+from kbforge.store.store import Store
 from tests.people import people
 from tests.program import Run
 from tests.store.dump import dump
@@ -120,6 +126,76 @@ def test_rules_set_later_tried_and_withdrawn(tmp_path: Path) -> None:
         assert database.examined()[1] == []
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "kb.sqlite"
+    add_fragments(str(path), stating(people(30, 2)), PLAIN)
+    return path
+
+
+def restorable(path: str) -> list[str]:
+    """What an exact undo restores: all but what says that something was done and undone."""
+    told = ("run", "image", "audit", "redirect", "decision")
+    return [line for line in dump(path) if not line.startswith(told)]
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    st.lists(
+        st.sampled_from([RULES, RuleSet(("vat id",)), RuleSet((), ("passport",)), RuleSet(), True]),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_what_is_taken_and_undone_at_once_leaves_the_same_store(
+    made: Path, acts: list[RuleSet | bool]
+) -> None:
+    """Rules, and decisions among them, are undone in turn, the last one first."""
+    path, before = str(made.with_name("copy.sqlite")), RuleSet()
+    done: list[tuple[RuleSet | int, list[str]]] = []
+    shutil.copy(made, path)
+    ids = sorted(x.id for x in stating(people(30, 2)))
+    for at, act in enumerate(acts):
+        was = restorable(path)
+        if isinstance(act, RuleSet):
+            if act == before or (done and done[-1][0] == act):
+                continue
+            assert not set_rules(path, act).told["exact"]
+            done.append((before, was))
+            before = act
+        else:
+            (number,) = decide(path, [Decision(False, ids[at], ids[-1 - at])]).told["decisions"]
+            done.append((number, was))
+    for back, was in reversed(done):
+        undone = set_rules(path, back) if isinstance(back, RuleSet) else undo(path, back)
+        assert undone.told["exact"]
+        assert restorable(path) == was
+    with Database(path) as database:
+        store, first = Store(database), [one.id for one in entities_of(str(made))]
+        assert database.examined()[1] == []
+        assert [*changes(store, 1)] == []
+        assert all(store.now(id) for id in first)
+
+
+def test_rules_that_are_withdrawn_later_say_that_the_grouping_may_differ(made: Path) -> None:
+    path, told = str(made.with_name("later.sqlite")), "need not be grouped as it was"
+    shutil.copy(made, path)
+    set_rules(path, RULES)
+    part = set_rules(path, RuleSet(RULES.never), rehearse=True)  # not those before
+    assert told in part.told["notes"][-1]
+    add_fragments(path, [Fragment("new", {"name": ("Ann",)})], RunOptions())
+    was = dump(path)
+    done = set_rules(path, RuleSet())
+    assert not done.told["exact"]
+    assert told in done.told["notes"][-1]
+    assert set_rules(path, RULES, rehearse=True).told["exact"]  # undoes the withdrawal
+    set_rules(path, RULES)
+    told_of = ("run", "image", "audit", "redirect")
+    assert [x for x in dump(path) if not x.startswith(told_of)] == [
+        x for x in was if not x.startswith(told_of)
+    ]
+
+
 def test_linked_tables_and_an_authority(tmp_path: Path, rules: str) -> None:
     found = stating(people(40, 2))
     known = [replace(x, label=f"Q{n}") for n, x in enumerate(found[:20])]
@@ -144,6 +220,11 @@ def test_the_command_line(tmp_path: Path, rules: str, program: Run) -> None:
     assert home["1"] != home["2"]
     assert '"by":"ada"' in program("changes", store, "--audit").out.decode().splitlines()[-1]
     assert program("decide", store, "--rules", rules, "--list").code == 2
+    none = tmp_path / "none.toml"
+    none.write_text("")
+    tried = program("decide", store, "--rules", str(none), "--try")
+    assert "would change" in tried.err
+    assert "exactly as before the last change of rules" in tried.err
     assert program("decide", store, "--try").code == 2
     other = tmp_path / "other.toml"
     other.write_text('never = ["colour"]\n')

@@ -17,7 +17,7 @@ from kbforge.jobs.views import entities_of
 from kbforge_serve.app import application
 from kbforge_serve.rules import Governed, RulesInForce
 from kbforge_serve.service import Service
-from tests.jobs.test_rules import check, stating
+from tests.jobs.test_rules import check, restorable, stating
 from tests.people import people
 from tests.serve.test_api import required
 from tests.store.dump import dump
@@ -96,6 +96,34 @@ def test_the_page_shows_the_effect_before(client: TestClient, path: str) -> None
     assert "Take these rules" not in page
     check(entities_of(path), PEOPLE[:-5])
     assert client.get("/rules.json").json()["never"] == ["vat id"]
+
+
+def test_the_last_change_is_undone_on_the_page(client: TestClient, path: str) -> None:
+    before, own = restorable(path), {"Origin": "http://localhost"}
+    undoes = f'<input type="hidden" name="take" value="true">{"<button>Undo</button>"}'
+    page = client.post("/rules", data={**RULES, "take": "true"}, headers=own).text
+    assert page.count(undoes) == 2  # beside the effect, and in the list of changes
+    assert client.get("/rules").text.count(undoes) == 1
+    page = client.post("/rules", data={"take": "true"}, headers=own).text
+    assert "exactly as before" in page
+    assert "Undo" not in page
+    assert restorable(path) == before
+    # what was written since is not undone with it
+    post(client, **RULES)
+    assert required(RulesInForce, client.get("/api/rules").content)["former"]["exact"]
+    assert client.post("/api/fragments", json=[PEOPLE[-1].to_json()]).status_code == 200
+    found = required(RulesInForce, client.get("/api/rules").content)
+    assert found["former"] == {"never": [], "always": [], "run": 4, "exact": False}
+    page = client.get("/rules").text
+    assert undoes not in page
+    assert "Undo" in page
+    page = client.post("/rules", data={}, headers=own).text
+    assert "need not be grouped as it was" in page
+    assert "nothing changed yet" in page
+    done = post(client)
+    assert not done["exact"]
+    assert "need not be grouped as it was" in done["notes"][-1]
+    check(entities_of(path), [])
 
 
 def test_a_reason_names_the_rules_that_fire(client: TestClient) -> None:
