@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import orjson
@@ -505,7 +504,7 @@ def _history(readers: Readers, store: Store, own: Entity) -> list[EntityEvent]:
     where = "WHERE run IN (SELECT number FROM run) AND entity = ? ORDER BY run DESC LIMIT ?"
     images = list(read_rows(rows, "image", where, (own.id, _MOST_RUNS)))
     runs = {row[0]: row for row in rows_of(rows, "run", "number", [1, *(n for n, *_ in images)])}
-    out = []
+    out = list[tuple[int, Kind, int, int, dict[str, str]]]()
     after: Collection[str] = store.pages.numbers(own.fragments)  # without what persons assert
     for number, _, content in images:
         image = orjson.loads(content)
@@ -518,18 +517,11 @@ def _history(readers: Readers, store: Store, own: Entity) -> list[EntityEvent]:
             kind = Kind.REMOVED
         others = _givers(store, number, own.id, gained) | _takers(store, own.id, lost)
         named = _named(readers, store, others)
-        out.append(_event(runs[number], kind, len(gained), len(lost), named))
+        out.append((number, kind, len(gained), len(lost), named))
         after = before
     if after and len(images) < _MOST_RUNS:  # no image says that it was created: the first run did
-        out.append(_event(runs[1], Kind.CREATED, len(after), 0, {}))
-    return out
-
-
-def _event(
-    run: Sequence[Any], kind: Kind, gained: int, lost: int, others: dict[str, str]
-) -> EntityEvent:
-    number, verb, *_, began = run
-    return EntityEvent(number, began, verb, kind, gained, lost, others)
+        out.append((1, Kind.CREATED, len(after), 0, {}))
+    return [EntityEvent(run, runs[run][-1], runs[run][1], *did) for run, *did in out]
 
 
 def _named(readers: Readers, store: Store, others: Mapping[str, str]) -> dict[str, str]:

@@ -85,10 +85,12 @@ class Pages:
         self.add("/fragment", "fragment.html", self._fragment)
         self.add("/why", "why.html", self._why)
         self.add("/compare", "compare.html", self._compare, lambda _: {"most": _MOST_PROPERTIES})
-        self.add("/subproblem/{name}", "subproblem.html", self._subproblem, _subproblem_view)
+        block = functools.partial(facts.subproblem, service.readers)
+        self.add("/subproblem/{name}", "subproblem.html", block, _subproblem_view)
         self.add("/runs", "runs.html", self._runs)
         self.add("/quality", "quality.html", service.quality.facts, _quality_view)
-        self.add("/neighbourhood/{id}", "neighbourhood.html", self._neighbours, _neighbours_view)
+        near = functools.partial(neighbourhood, service.readers)
+        self.add("/neighbourhood/{id}", "neighbourhood.html", near, _neighbours_view)
         self.add("/review", "review.html", service.questions.next, _review_view)
         self.router.add_api_route("/review", self._answer, methods=["POST"])
         self.add("/decisions", "decisions.html", self._decisions)
@@ -202,18 +204,12 @@ class Pages:
     def _compare(self, first: Name, second: Name) -> Comparison[EntityReference]:
         return reasons.compare(self._service.readers, first, second)
 
-    def _subproblem(self, name: int) -> facts.SubproblemDetails:
-        return facts.subproblem(self._service.readers, name)
-
     def _runs(
         self,
         first: Annotated[int | None, Query(alias="from")] = None,
         second: Annotated[int | None, Query(alias="to")] = None,
     ) -> Facts:
         return runs_of(self._service.readers, self._service.computations, first, second)
-
-    def _neighbours(self, id: str) -> Facts:
-        return neighbourhood(self._service.readers, id)
 
     def _decisions(
         self,

@@ -256,13 +256,7 @@ class _Reconciliation:
     def _said(self, store: Store, verdicts: Mapping[str, Facts]) -> list[Facts]:
         """Candidates, by entity; former entities are left out."""
         return [
-            {
-                "id": one.id,
-                "name": one.name,
-                "description": _description(store, one.id),
-                "type": [_TYPE],
-                **verdicts[one.id],
-            }
+            {**_summary(store, one), "type": [_TYPE], **verdicts[one.id]}
             for one in references(self._readers, store, list(verdicts))
         ]
 
@@ -272,17 +266,7 @@ class _Reconciliation:
         """Entities whose name or id begins with the text."""
         found = self._service.search.find(prefix, _SUGGESTED, str(cursor)).results
         with self._readers.store() as store:
-            return {
-                "result": [
-                    {
-                        "id": one.id,
-                        "name": one.name,
-                        "description": _description(store, one.id),
-                        "notable": [_TYPE],
-                    }
-                    for one in found
-                ]
-            }
+            return {"result": [{**_summary(store, one), "notable": [_TYPE]} for one in found]}
 
     def attributes(self, prefix: Text = "", cursor: Cursor = 0) -> Facts:
         """Attributes whose name, or a word of it, begins with the text."""
@@ -485,9 +469,9 @@ def _values(store: Store, id: str, most: int = _MOST_MEMBERS) -> dict[str, list[
     return {attribute: [one.value for one in values] for attribute, values in stated.items()}
 
 
-def _description(store: Store, id: str) -> str:
-    """A few values that distinguish entities with the same name."""
-    values = _values(store, id, _FEW_MEMBERS)
+def _summary(store: Store, one: EntityReference) -> Facts:
+    """An entity with a few values that distinguish it from others with the same name."""
+    values = _values(store, one.id, _FEW_MEMBERS)
     names = naming(tuple(values))
     said = [f"{a}: {of[0][:_LONGEST]}" for a, of in values.items() if a not in names]
-    return " · ".join(said[:_DESCRIBED])
+    return {"id": one.id, "name": one.name, "description": " · ".join(said[:_DESCRIBED])}

@@ -106,7 +106,10 @@ class _Connections(ServerState):
 
     Attributes:
         most: the maximum number open.
-        headers, body, taking: maximum seconds that a client may take, as for `Server`.
+        headers: maximum seconds in which a client sends the headers of a request, from the end of
+            an answer, or the beginning.
+        body: in which it sends its body; the guard refuses a slow one before.
+        taking: in which it takes nothing of an answer.
         waiting: those that wait for a client that has had no answer yet, the longest first,
             with the timer that ends each.
         served: those that wait for a client that has had an answer, in the same form.
@@ -114,10 +117,11 @@ class _Connections(ServerState):
 
     """
 
-    def __init__(self, most: int, headers: float, body: float, taking: float) -> None:
+    headers, body, taking = 10.0, 70.0, 60.0
+
+    def __init__(self) -> None:
         super().__init__()
-        self.most, self.headers, self.body, self.taking = most, headers, body, taking
-        self.quiet = 0.0
+        self.most, self.quiet = _most_open(), 0.0
         self.waiting: dict[_Connection, asyncio.TimerHandle] = {}
         self.served: dict[_Connection, asyncio.TimerHandle] = {}
 
@@ -219,23 +223,10 @@ class _Connection(H11Protocol):
 class Server(uvicorn.Server):
     """One server. Signals end it after the current requests; a second Ctrl-C ends it now.
 
-    `on_stop` is called at the first signal, to end requests that wait for events. At most `most`
-    connections are open; None is as many as the open files allow. `headers`, `body` and `taking`
-    are the maximum seconds that a client may take to send the headers of a request (from the end of
-    an answer, or the beginning), to send its body (the guard refuses a slow one before), and
-    without taking anything of an answer.
+    `on_stop` is called at the first signal, to end requests that wait for events.
     """
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        on_stop: Callable[[], None] = lambda: None,
-        *,
-        most: int | None = None,
-        headers: float = 10.0,
-        body: float = 70.0,
-        taking: float = 60.0,
-    ) -> None:
+    def __init__(self, app: ASGIApp, on_stop: Callable[[], None] = lambda: None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -252,8 +243,7 @@ class Server(uvicorn.Server):
                 backlog=_ACCEPTED,
             )
         )
-        open_at_once = _most_open() if most is None else most
-        self.server_state = _Connections(open_at_once, headers, body, taking)
+        self.server_state = _Connections()
         self._on_stop = on_stop
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -77,7 +77,9 @@ def running(
 ) -> Iterator[str]:
     """A real server of an application; gives its address, such as `http://127.0.0.1:43210/`."""
     with listen("127.0.0.1", 0) as listening:
-        server = Server(app, on_stop, **limits)
+        server = Server(app, on_stop)
+        for name, limit in limits.items():
+            setattr(server.server_state, name, limit)
         thread = threading.Thread(target=server.run, args=([listening],))
         thread.start()
         try:

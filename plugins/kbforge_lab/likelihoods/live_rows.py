@@ -25,7 +25,7 @@ from kbforge.contracts import UNREAD, Fragment, unread_marginal
 from kbforge.contracts.likelihood import FloatArray, IntArray
 from kbforge.numerics import capacity_for, grown
 from kbforge_lab.likelihoods.live import EditableClusters
-from kbforge_lm.likelihoods.counts import DirichletRows, RowCounts, firsts, merged, ranges
+from kbforge_lm.likelihoods.counts import DirichletRows, RowCounts, firsts, merged
 
 _DENSE_SHARE = 8  # a row is dense if more than one cell in so many holds it
 _KEPT_MULTIPLICITY = 3  # gains of dense rows are kept for x holding them up to so often
@@ -470,3 +470,11 @@ class _DenseRows:
                 self._rows, self._line_rows, held, self._line_multiplicities
             )
             self._filled = n_cells
+
+
+def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
+    """starts[0], starts[0]+1, ... (lengths[0] of them), starts[1], ...: one flat index."""
+    ends = lengths.cumsum()
+    total = int(ends[-1]) if len(ends) else 0
+    flat: IntArray = np.arange(total) + (starts - ends + lengths).repeat(lengths)
+    return flat

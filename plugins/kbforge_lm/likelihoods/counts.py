@@ -37,7 +37,7 @@ from kbforge.kernel.binding import (
     address,
     kernel_library,
 )
-from kbforge.numerics import capacity_for, grown, on_grid, starts_of
+from kbforge.numerics import capacity_for, grown, on_grid, spread, starts_of
 
 _TABULATED = 32  # counts below this are looked up
 
@@ -158,20 +158,17 @@ class RowsOfSets:
         none = [np.zeros(0, dtype=np.int64)]
         self._numbers = np.concatenate([*none, *(x.rows for x in encoded)])
         self._counts = np.concatenate([*none, *(x.counts for x in encoded)])
-        self._lengths = np.array([len(x.rows) for x in encoded], dtype=np.int64)
+        self._starts = starts_of([len(x.rows) for x in encoded])
         self._unread = np.array([x.unread for x in encoded], dtype=np.bool_)
-        self._starts = self._lengths.cumsum() - self._lengths
 
     def log_marginal(self, sets: Sequence[IntArray]) -> FloatArray:
         out = np.zeros(len(sets))
         if not sets:
             return out
-        members = np.concatenate(sets)
         owners = np.arange(len(sets)).repeat([len(of_one) for of_one in sets])
-        lengths = self._lengths[members]
-        at = ranges(self._starts[members], lengths)
+        at, of = spread(self._starts, np.concatenate(sets))
         owners, rows, counts = merged(
-            owners.repeat(lengths), self._numbers[at], self._counts[at], self._rows.size
+            owners[of], self._numbers[at], self._counts[at], self._rows.size
         )
         np.add.at(out, owners, self._rows.factors(rows, counts))
         if self._unread.any():
@@ -179,14 +176,6 @@ class RowsOfSets:
                 unread = int(self._unread[of_one].sum())
                 out[number] += unread_marginal(unread, unread < len(of_one))
         return out
-
-
-def ranges(starts: IntArray, lengths: IntArray) -> IntArray:
-    """starts[0], starts[0]+1, ... (lengths[0] of them), starts[1], ...: one flat index."""
-    ends = lengths.cumsum()
-    total = int(ends[-1]) if len(ends) else 0
-    flat: IntArray = np.arange(total) + (starts - ends + lengths).repeat(lengths)
-    return flat
 
 
 def firsts(ordered: IntArray) -> IntArray:

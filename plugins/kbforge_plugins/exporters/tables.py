@@ -449,7 +449,11 @@ def wide_rows(
         }
         rows.add(first, cells)
         vectors = vectors or vector is not None
-        _check_width(len(ENTITY_COLUMNS) + len(rows.columns) + vectors)
+        if len(ENTITY_COLUMNS) + len(rows.columns) + vectors > _MOST_COLUMNS:
+            raise KBForgeError(
+                f"expected at most {_MOST_COLUMNS:,} columns, got more attributes; "
+                "kbforge export --format csv writes one row per value"
+            )
     named = map(safe, [*rows.attributes(), *["vector"] * vectors])
     yield [*ENTITY_COLUMNS, *distinct(named, ENTITY_COLUMNS, "~")]
     for (*first, vector), found in rows.read():
@@ -496,14 +500,6 @@ def distinct(names: Iterable[str], taken: Iterable[str], mark: str) -> list[str]
             new = f"{name}{mark}{number_of}"
         found[new] = None
     return list(found)[n_taken:]
-
-
-def _check_width(columns: int) -> None:
-    if columns > _MOST_COLUMNS:
-        raise KBForgeError(
-            f"expected at most {_MOST_COLUMNS:,} columns, got more attributes; "
-            "kbforge export --format csv writes one row per value"
-        )
 
 
 def joined(texts: Iterable[str], separator: str) -> str:

@@ -21,7 +21,7 @@ from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import KBForgeError, quoted
 from kbforge.files.fragments import read_json_lines, stop
 from kbforge.files.io import open_input
-from kbforge_plugins.sources.rows import RowReader, TableName, TableSource
+from kbforge_plugins.sources.rows import RowReader, TableName, TableSource, cause_of
 
 _BUILDERS = {
     ".json": "json",
@@ -77,9 +77,10 @@ class HuggingFaceSource(TableSource):
         except Exception as error:
             if name.endswith(".jsonl"):  # datasets does not say in which line it failed
                 deque(read_json_lines(name, stop), maxlen=0)
+            cause = cause_of(error, 200)
+            got = "none" if cause.startswith("StopIteration") else cause
             raise KBForgeError(
-                f"{quoted(name, 400)}:{number + 1}: expected rows that datasets can read, "
-                f"got {_cause(error)}"
+                f"{quoted(name, 400)}:{number + 1}: expected rows that datasets can read, got {got}"
             ) from error
 
     def _open(self, name: str) -> Any:
@@ -119,13 +120,3 @@ def _silent_log() -> Iterator[None]:
         yield
     finally:
         datasets.logging.set_verbosity(level)
-
-
-def _cause(error: BaseException) -> str:
-    """The innermost cause, on one line."""
-    while error.__cause__ is not None or error.__context__ is not None:
-        error = error.__cause__ or error.__context__ or error
-    if isinstance(error, StopIteration):
-        return "none"
-    text = str(error).strip()
-    return quoted(f"{type(error).__name__}: {text.splitlines()[0] if text else 'no reason'}", 200)

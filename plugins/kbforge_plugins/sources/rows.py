@@ -421,6 +421,14 @@ def row_json(columns: Sequence[str], cells: Sequence[object]) -> bytes:
     return orjson.dumps(row, default=repr, option=orjson.OPT_NON_STR_KEYS)
 
 
+def cause_of(error: BaseException, most: int) -> str:
+    """The innermost cause of a library's error, on one line of so many characters."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__ or error
+    lines = str(error).strip().splitlines()
+    return quoted(f"{type(error).__name__}: {lines[0] if lines else 'no reason'}", most)
+
+
 def _distinct_names(given: Sequence[str], counts: Counter[str]) -> list[str]:
     """The names of columns: an empty name becomes its position, a repeated name gets a number."""
     names: list[str] = []

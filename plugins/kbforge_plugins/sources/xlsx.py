@@ -29,7 +29,7 @@ from kbforge.contracts import Fragment, OnBad
 from kbforge.errors import BadRecord, counted, option, quoted
 from kbforge.files.io import called, require_openpyxl
 from kbforge_plugins.sources.parquet import seekable
-from kbforge_plugins.sources.rows import BLANK, TableName, TableSource
+from kbforge_plugins.sources.rows import BLANK, TableName, TableSource, cause_of
 
 _ERRORS = frozenset(("#NULL!", "#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#N/A"))
 _MOST_ROWS = 1_048_576
@@ -340,12 +340,7 @@ def _guarded(where: str) -> Iterator[None]:
         raise
     # openpyxl lets through whatever a damaged part makes it meet: of zipfile, XML and its own
     except Exception as error:
-        cause: BaseException = error
-        while cause.__cause__ is not None or cause.__context__ is not None:
-            cause = cause.__cause__ or cause.__context__ or cause
-        said = str(cause).splitlines()
-        why = quoted(f"{type(cause).__name__}: {said[0] if said else 'no reason'}", 160)
-        got = f"another or damaged file ({why})"
+        got = f"another or damaged file ({cause_of(error, 160)})"
         raise BadRecord(where, "a spreadsheet (.xlsx)", got) from error
 
 

@@ -612,10 +612,8 @@ def _fragment_of(said: Statement) -> Fragment:
 def _digest(said: Statement) -> tuple[int, int]:
     text = "".join(f"{len(a)} {len(v)} {a}{v}" for a, v in said)
     digest = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-    return (
-        int.from_bytes(digest[:8], "little", signed=True),
-        int.from_bytes(digest[8:], "little", signed=True),
-    )
+    first, second = np.frombuffer(digest, "<i8").tolist()
+    return first, second
 
 
 def _worths(

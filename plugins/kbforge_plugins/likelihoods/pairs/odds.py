@@ -83,19 +83,10 @@ class LaterRows:
         self._ways = (_TokenPostings(), _TokenPostings(), _TokenPostings())
         self._scripts = array("q")
         self._n = 0
-        self._tables: list[int] = []
-        self._compared: list[int] = []
+        self.linked, self.compared = array("q"), array("q")  # see `RecordTable` and `near`
 
     def __len__(self) -> int:
         return self._n
-
-    def tables(self, numbers: IntArray) -> IntArray:
-        """The linked tables of the rows with these numbers."""
-        return np.array([self._tables[number] for number in numbers.tolist()], dtype=np.int64)
-
-    def compared(self, numbers: IntArray) -> IntArray:
-        """The `attributes_compared` of the rows with these numbers."""
-        return np.array([self._compared[number] for number in numbers.tolist()], dtype=np.int64)
 
     def near(self, row: Rows) -> IntArray:
         """The numbers of the rows near another row, ascending.
@@ -115,8 +106,8 @@ class LaterRows:
             way.add(bags, self._n)
         self._scripts.append(int(row.table.script[0]))
         self._n += 1
-        self._tables.append(int(row.table.linked[0]))
-        self._compared.append(compared)
+        self.linked.append(int(row.table.linked[0]))
+        self.compared.append(compared)
         self._single.append(row)
         # joined so seldom that each row is copied only a few times
         if len(self._single) > max(_FEW, (self._n - len(self._single)) // 8):
@@ -529,9 +520,9 @@ class Odds:
         row = n + len(self._later)
         rows, of_file = self.file.placed(said)
         later = self._later.near(rows)
-        later = later[comparable(rows.table.linked, self._later.tables(later))]
+        later = later[comparable(rows.table.linked, np.array(self._later.linked)[later])]
         compared = int(attributes_compared(rows.table, self.file.naming)[0])
-        later = later[(self._later.compared(later) & compared) != 0]
+        later = later[(np.array(self._later.compared)[later] & compared) != 0]
         others = [*of_file.tolist(), *(later + n).tolist(), row]
         log_odds = np.concatenate(
             [
