@@ -503,8 +503,9 @@ def _history(readers: Readers, store: Store, own: Entity) -> list[EntityEvent]:
     rows = store.database.connection
     where = "WHERE run IN (SELECT number FROM run) AND entity = ? ORDER BY run DESC LIMIT ?"
     images = list(read_rows(rows, "image", where, (own.id, _MOST_RUNS)))
-    runs = {row[0]: row for row in rows_of(rows, "run", "number", [1, *(n for n, *_ in images)])}
-    out = list[tuple[int, Kind, int, int, dict[str, str]]]()
+    read = rows_of(rows, "run", "number", [1, *(n for n, *_ in images)])
+    runs = {run: (began, verb) for run, verb, *_, began in read}
+    out = []
     after: Collection[str] = store.pages.numbers(own.fragments)  # without what persons assert
     for number, _, content in images:
         image = orjson.loads(content)
@@ -517,11 +518,12 @@ def _history(readers: Readers, store: Store, own: Entity) -> list[EntityEvent]:
             kind = Kind.REMOVED
         others = _givers(store, number, own.id, gained) | _takers(store, own.id, lost)
         named = _named(readers, store, others)
-        out.append((number, kind, len(gained), len(lost), named))
+        counts = len(gained), len(lost)
+        out.append(EntityEvent(number, *runs[number], kind, *counts, named))
         after = before
     if after and len(images) < _MOST_RUNS:  # no image says that it was created: the first run did
-        out.append((1, Kind.CREATED, len(after), 0, {}))
-    return [EntityEvent(run, runs[run][-1], runs[run][1], *did) for run, *did in out]
+        out.append(EntityEvent(1, *runs[1], Kind.CREATED, len(after), 0, {}))
+    return out
 
 
 def _named(readers: Readers, store: Store, others: Mapping[str, str]) -> dict[str, str]:

@@ -203,12 +203,10 @@ class Guard:
         self,
         app: ASGIApp,
         access: Access,
-        silence: float = 10.0,
-        most_held: int = 128 << 20,
         on_answer: Callable[[Scope, int, float], None] = lambda *_: None,
     ) -> None:
         self.app, self.access, self.on_answer = app, access, on_answer
-        self.silence, self.most_held, self.held = silence, most_held, 0
+        self.silence, self.most_held, self.held = 10.0, 128 << 20, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; lifespan events pass, and there are no web sockets."""

@@ -70,7 +70,8 @@ class BCubed(Calibrator):
         if middle not in curve:
             curve[middle] = f1(middle)
             if curve[middle] < curve[first]:  # the plateau has a hole there
-                middle = min((a for a in curve if curve[a] == curve[first]), key=_near(middle))
+                best = [a for a in curve if curve[a] == curve[first]]
+                middle = min(best, key=lambda a: abs(a - middle))
         return CalibrationResult(
             alpha=float(np.exp(middle)),
             objective=curve[middle],
@@ -99,7 +100,3 @@ def _flanks(curve: dict[float, float]) -> list[float]:
     above = min((a for a in curve if a > last), default=None)
     flanks = ((first, below), (last, above))
     return [(end + outside) / 2 for end, outside in flanks if outside is not None]
-
-
-def _near(target: float) -> Callable[[float], float]:
-    return lambda value: abs(value - target)

@@ -144,18 +144,16 @@ class _GoldClusters:
         fragments: Sequence[Fragment],
         clusters: Sequence[Cluster],
     ) -> None:
-        grown = GrownClusters(model.live_clusters())
-        self._table = grown.table
-        self._x = [self._table.encode(fragment) for fragment in fragments]
-        self.alone = [self._table.log_predictive_new(x) for x in self._x]
-        self._slots: list[int] = []
-        for cluster in clusters:
-            self._slots.append(grown.add_all([self._x[i] for i in cluster], -1))
-        self._end = 1 + max(self._slots, default=-1)
+        self._grown = grown = GrownClusters(model.live_clusters())
+        self._x = x = [grown.table.encode(fragment) for fragment in fragments]
+        self.alone = np.array([grown.table.log_predictive_new(one) for one in x])
+        self._slots = [grown.add_all([x[i] for i in cluster], -1) for cluster in clusters]
+        self._log_size = np.log([len(cluster) for cluster in clusters])
 
     def joins(self, fragment: int) -> FloatArray:
-        """L(C + x) - L(C) of every cluster; unspecified for x's own."""
-        return self._table.log_predictive(self._x[fragment], self._end)[self._slots]
+        """log |C| + L(C + x) - L(C) of every cluster; unspecified for x's own."""
+        everywhere = self._grown.table.log_predictive(self._x[fragment], self._grown.n_slots)
+        return everywhere[self._slots] + self._log_size
 
 
 def _by_live_tables(
@@ -165,16 +163,13 @@ def _by_live_tables(
     cluster_of: IntArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     gold = _GoldClusters(model, fragments, clusters)
-    log_size = np.log([len(cluster) for cluster in clusters])
     own = _leave_one_out(model, fragments, clusters)
     existing = np.empty(len(fragments))
-    new = np.empty(len(fragments))
     for i in range(len(fragments)):
-        terms = gold.joins(i) + log_size
+        terms = gold.joins(i)
         terms[cluster_of[i]] = own[i]
         existing[i] = np.logaddexp.reduce(terms)
-        new[i] = gold.alone[i]
-    return own, existing, new
+    return own, existing, gold.alone
 
 
 def _leave_one_out(
@@ -261,10 +256,9 @@ def _candidates(
     if surrogate is None or most is None or most >= len(clusters) - 1:
         return [np.delete(everything, c) for c in cluster_of]
     gold = _GoldClusters(surrogate, fragments, clusters)
-    log_size = np.log([len(cluster) for cluster in clusters])
     out = []
     for i, c in enumerate(cluster_of):
-        score = gold.joins(i) + log_size
+        score = gold.joins(i)
         score[c] = -np.inf
         out.append(np.argsort(-score, kind="stable")[:most])
     return out
