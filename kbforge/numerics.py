@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, IntArray
+from kbforge.contracts.posterior import starts_of as starts_of
 
 GRID = 2.0**34
 """Grid units per nat."""
-PRODUCT = 512
-"""Maximum number of factors of a product that cannot overflow."""
-_LOG_2 = math.log(2.0)
 _LEAST = 64
 
 
@@ -47,26 +45,6 @@ def normalised(values: FloatArray) -> FloatArray:
 def rounded(value: float) -> float:
     """One number, rounded to the grid."""
     return float(np.rint(value * GRID) / GRID)
-
-
-def log_of_product(factors: FloatArray) -> FloatArray:
-    """The sum of logs of positive numbers over the first axis, with one log per column.
-
-    The factors are scaled to between 1 and 2, and powers of two are counted, so nothing overflows.
-
-    Args:
-        factors: shape [n, k], 0 < n <= `PRODUCT`.
-
-    Returns:
-        Shape [k], nats.
-
-    """
-    fractions, exponents = np.frexp(factors)
-    fractions *= 2.0
-    twos = exponents.sum(axis=0, dtype=np.int64) - len(factors)
-    product = np.multiply.reduce(fractions, axis=0)
-    logs = np.array(list(map(math.log, product.tolist())), dtype=np.float64)
-    return np.asarray(logs + twos * _LOG_2)
 
 
 def log_sum_exp(values: FloatArray) -> float:
@@ -138,13 +116,6 @@ def grown(array: NDArray[Any], capacity: int, axis: int = 0) -> NDArray[Any]:
     larger = np.zeros(shape, dtype=array.dtype)
     larger[tuple(slice(0, size) for size in array.shape)] = array
     return larger
-
-
-def starts_of(lengths: Sequence[int] | NDArray[np.int64 | np.bool_]) -> IntArray:
-    """Where parts of these lengths begin, and where the last part ends."""
-    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
 
 
 def members_of(clusters: Sequence[Sequence[int]]) -> tuple[IntArray, IntArray]:

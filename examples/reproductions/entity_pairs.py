@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import Fragment, Likelihood
-from kbforge.contracts.serializer import content_key, serialize
+from kbforge.contracts.serializer import CanonicalJson, content_key
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +44,7 @@ class Pair:
     @property
     def is_equal(self) -> bool:
         """Whether the parts have the same text: no likelihood of texts can tell whose they are."""
+        serialize = CanonicalJson().serialize
         return serialize(self.a) == serialize(self.b)
 
     @property

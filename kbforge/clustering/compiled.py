@@ -174,7 +174,7 @@ class CompiledRun:
         n = self._kernel.kb_look_up(
             self.handle, number, address(keys), len(keys), byref(self._slots)
         )
-        return None if n < 0 else binding.ints(self._slots, n)
+        return None if n < 0 else binding.copied(self._slots, n)
 
     def open_keys(self) -> list[int]:
         """The open keys of the fragment that was looked up last."""
@@ -198,7 +198,7 @@ class CompiledRun:
         )
         if n < 0:
             raise _refusal(1, math.nan if np.isnan(values).any() else math.inf, 0.0)
-        return binding.ints(self._slots, n), heaviest.value
+        return binding.copied(self._slots, n), heaviest.value
 
     def owners(self, slots: IntArray) -> list[int]:
         """The subproblems that hold clusters."""
@@ -211,7 +211,7 @@ class CompiledRun:
         """The fragments of clusters, and their L, nats."""
         out = structure("kb_pages")
         self._kernel.kb_members(self.handle, len(slots), address(slots), byref(out))
-        return clusters_in(out), binding.floats(out.scores, len(slots))
+        return clusters_in(out), binding.copied(out.scores, len(slots))
 
     def take_in(
         self,
@@ -251,7 +251,7 @@ class CompiledRun:
             bad = math.nan if np.isnan(values).any() else math.inf
             raise _refusal(done.outcome, bad, alone)
         (step,) = self._told()
-        return step, binding.ints(done.parents, done.n_children), self._children()
+        return step, binding.copied(done.parents, done.n_children), self._children()
 
     # -- constraints --------------------------------------------------------------------------
 
@@ -288,7 +288,7 @@ class CompiledRun:
 
     def dropped(self) -> IntArray:
         """The clusters that no particle holds any more since the last fragment."""
-        return binding.ints(self._done.dropped, self._done.n_dropped)
+        return binding.copied(self._done.dropped, self._done.n_dropped)
 
     def add(
         self, table: KernelClusters, records: EncodedBatch, begin: int, end: int
@@ -329,7 +329,7 @@ class CompiledRun:
             raise LikelihoodError(NOT_TOLD)
         if n < 0:
             return None
-        return binding.ints(out.slots, n), binding.floats(out.weights, n), out.alone
+        return binding.copied(out.slots, n), binding.copied(out.weights, n), out.alone
 
     def _require_drawn(self) -> None:
         """Raise what the resampler raised in the last step, before anything changed."""
@@ -341,7 +341,7 @@ class CompiledRun:
         self._kernel.kb_count(self.handle, evaluations)
 
     def _children(self) -> IntArray:
-        children = binding.ints(self._done.children, self._done.n_children)
+        children = binding.copied(self._done.children, self._done.n_children)
         self.n_slots = max(self.n_slots, int(children.max()) + 1)
         return children
 
@@ -387,22 +387,25 @@ class CompiledRun:
     def names(self) -> IntArray:
         """The names of all subproblems, ascending."""
         n = self._kernel.kb_names(self.handle, byref(self._slots))
-        return binding.ints(self._slots, n)
+        return binding.copied(self._slots, n)
 
     def pages(self, names: IntArray) -> list[SubproblemData]:
         """Subproblems as plain data."""
         out = self._copied(names)
-        clusters = starts_of(binding.ints(out.clusters, len(names)))
-        particles = starts_of(binding.ints(out.particles, len(names)))
-        lengths, rows = binding.ints(out.lengths, out.n_slots), binding.ints(out.rows, out.n_rows)
+        clusters = starts_of(binding.copied(out.clusters, len(names)))
+        particles = starts_of(binding.copied(out.particles, len(names)))
+        lengths, rows = (
+            binding.copied(out.lengths, out.n_slots),
+            binding.copied(out.rows, out.n_rows),
+        )
         columns = (
-            _parted(binding.ints(out.slots, out.n_slots), clusters),
+            _parted(binding.copied(out.slots, out.n_slots), clusters),
             _parted(lengths, clusters),
-            _parted(binding.ints(out.members, out.n_members), starts_of(lengths)[clusters]),
-            _parted(binding.floats(out.scores, out.n_slots), clusters),
+            _parted(binding.copied(out.members, out.n_members), starts_of(lengths)[clusters]),
+            _parted(binding.copied(out.scores, out.n_slots), clusters),
             _parted(rows, particles),
-            _parted(binding.ints(out.cells, out.n_cells), starts_of(rows)[particles]),
-            _parted(binding.floats(out.weights, out.n_rows), particles),
+            _parted(binding.copied(out.cells, out.n_cells), starts_of(rows)[particles]),
+            _parted(binding.copied(out.weights, out.n_rows), particles),
         )
         return [SubproblemData(*page) for page in zip(names.tolist(), *columns, strict=True)]
 
@@ -444,14 +447,14 @@ class CompiledRun:
         """Some subproblems as arrays of `Subproblems`, and the scores of the clusters."""
         out = self._copied(names)
         return (
-            binding.ints(out.clusters, len(names)),
-            binding.ints(out.lengths, out.n_slots),
-            binding.ints(out.members, out.n_members).astype(np.int32),
-            binding.ints(out.particles, len(names)),
-            binding.floats(out.weights, out.n_rows),
-            binding.ints(out.rows, out.n_rows),
-            binding.ints(out.cells, out.n_cells).astype(np.int32),
-            binding.floats(out.scores, out.n_slots),
+            binding.copied(out.clusters, len(names)),
+            binding.copied(out.lengths, out.n_slots),
+            binding.copied(out.members, out.n_members).astype(np.int32),
+            binding.copied(out.particles, len(names)),
+            binding.copied(out.weights, out.n_rows),
+            binding.copied(out.rows, out.n_rows),
+            binding.copied(out.cells, out.n_cells).astype(np.int32),
+            binding.copied(out.scores, out.n_slots),
         )
 
     def _copied(self, names: IntArray) -> Structure:
@@ -593,8 +596,8 @@ _AT_ONCE = 20_000
 def _led(out: Structure) -> dict[int, KeyFamilies]:
     if not out.n_keys:
         return {}
-    keys, counts = binding.ints(out.keys, out.n_keys), binding.ints(out.counts, out.n_keys)
-    families = iter(binding.ints(out.families, out.n_families).tolist())
+    keys, counts = binding.copied(out.keys, out.n_keys), binding.copied(out.counts, out.n_keys)
+    families = iter(binding.copied(out.families, out.n_families).tolist())
     closed = np.ctypeslib.as_array(out.closed, (out.n_keys,)).astype(bool).tolist()
     return {
         key: KeyFamilies(tuple(islice(families, count)), shut)

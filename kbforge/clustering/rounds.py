@@ -324,18 +324,10 @@ class Agglomeration:
         )
         self.in_doubt, self.cut = int(told[2]), told[3]
         weakref.finalize(pages, self._kernel.kb_local_free, handle)
-        n = int(told[0])
-        return _Columns(
-            lent(pages.clusters, n, pages),
-            lent(pages.lengths, pages.n_slots, pages),
-            lent(pages.members, pages.n_members, pages),
-            lent(pages.particles, n, pages),
-            lent(pages.weights, pages.n_rows, pages),
-            lent(pages.rows, pages.n_rows, pages),
-            lent(pages.cells, pages.n_cells, pages),
-            lent(pages.scores, pages.n_slots, pages),
-            told[1],
-        )
+        n, clusters, rows = int(told[0]), pages.n_slots, pages.n_rows
+        sizes = n, clusters, pages.n_members, n, rows, rows, pages.n_cells, clusters
+        columns = zip(_Columns._fields, sizes, strict=False)
+        return _Columns._make([*(lent(getattr(pages, c), k, pages) for c, k in columns), told[1]])
 
     def _postings(self, found: _Columns) -> dict[int, KeyFamilies]:
         """The families that keys lead to: of the clusters that hold a fragment with the key."""

@@ -61,5 +61,4 @@ from kbforge.contracts.posterior import Particle as Particle
 from kbforge.contracts.posterior import Posterior as Posterior
 from kbforge.contracts.posterior import Subproblem as Subproblem
 from kbforge.contracts.posterior import Subproblems as Subproblems
-from kbforge.contracts.serializer import Canonical as Canonical
 from kbforge.contracts.serializer import Serializer as Serializer

@@ -71,7 +71,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from itertools import accumulate, pairwise
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -79,7 +78,7 @@ import numpy as np
 from kbforge.contracts.fragment import Fragment, comparable
 from kbforge.contracts.index import CandidateIndex
 from kbforge.contracts.likelihood import ConjugateLikelihood, FloatArray, IntArray, Likelihood
-from kbforge.contracts.posterior import Cluster, Ending, Particle, Posterior, Subproblem
+from kbforge.contracts.posterior import Cluster, Ending, Posterior, Subproblem, parts_of
 from kbforge.errors import UsageError, option
 
 
@@ -441,32 +440,14 @@ class SubproblemData:
 
     def heaviest(self) -> tuple[Cluster, ...]:
         """The clusters of the heaviest particle."""
-        held = _parts(self.members, self.lengths)
+        held = parts_of(self.members, self.lengths.tolist())
         return tuple(sorted([tuple(held[k]) for k in self.cells[: self.rows[0]].tolist()]))
 
-    def subproblem(self, called: Callable[[int], int] | None = None) -> Subproblem:
-        """The page as plain tuples; `called` gives the fragments other numbers."""
-        # most pages are short, and lists are cut sooner than arrays
-        held = _parts(self.members, self.lengths)
-        if called is None:
-            clusters = [tuple(members) for members in held]
-        else:
-            clusters = [tuple(sorted(map(called, members))) for members in held]
-        particles = tuple(
-            Particle(weight, tuple(sorted([clusters[k] for k in row])))
-            for weight, row in zip(
-                self.weights.tolist(), _parts(self.cells, self.rows), strict=True
-            )
-        )
-        fragments = sorted(fragment for cluster in particles[0].clusters for fragment in cluster)
-        return Subproblem(tuple(fragments), particles)
-
-
-def _parts(numbers: IntArray, lengths: IntArray) -> list[list[int]]:
-    """Parts of these lengths, in order."""
-    cut = numbers.tolist()
-    ends = accumulate(lengths.tolist(), initial=0)
-    return [cut[begin:end] for begin, end in pairwise(ends)]
+    def subproblem(self) -> Subproblem:
+        """The page as plain tuples."""
+        clusters = [tuple(held) for held in parts_of(self.members, self.lengths.tolist())]
+        rows = parts_of(self.cells, self.rows.tolist())
+        return Subproblem.of(clusters, self.weights.tolist(), rows)
 
 
 class KeyFamilies(NamedTuple):

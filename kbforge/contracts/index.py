@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts.fragment import Fragment
+from kbforge.contracts.posterior import starts_of
 
 IntArray: TypeAlias = NDArray[np.int64]
 
@@ -65,8 +66,7 @@ class CandidateIndex(ABC):
         Returns the position of each fragment's first key, shape [fragments + 1], and the keys.
         """
         keys = [self.keys(fragment) for fragment in fragments]
-        starts = np.zeros(len(keys) + 1, dtype=np.int64)
-        np.cumsum([len(of_one) for of_one in keys], out=starts[1:])
+        starts = starts_of([len(of_one) for of_one in keys])
         flat = chain.from_iterable(keys)
         return starts, np.fromiter(flat, dtype=np.int64, count=int(starts[-1]))
 

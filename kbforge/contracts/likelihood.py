@@ -395,11 +395,8 @@ class SumsOfClusters(LiveClusters):
 
     def extend(self, x: FloatArray, parents: IntArray, children: IntArray) -> None:
         self._reach(int(children.max(initial=-1)) + 1)
-        self._write(children, self._sums[parents + 1] + x)
-
-    def _write(self, slots: IntArray, sums: FloatArray) -> None:
-        rows, scores = slots + 1, self._model.log_marginal_of(sums)
-        self._sums[rows], self._scores[rows] = sums, scores
+        sums, rows = self._sums[parents + 1] + x, children + 1
+        self._sums[rows], self._scores[rows] = sums, self._model.log_marginal_of(sums)
 
     def _reach(self, slots: int) -> None:
         """Grow the arrays to at least this many slots."""

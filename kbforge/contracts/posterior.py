@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -34,6 +34,19 @@ class Subproblem:
     fragments: Cluster  # ascending
     particles: tuple[Particle, ...]  # distinct, heaviest first
     estimate: tuple[Cluster, ...] | None = None  # None takes the heaviest particle's
+
+    @classmethod
+    def of(
+        cls, clusters: Sequence[Cluster], weights: Sequence[float], rows: Sequence[Sequence[int]]
+    ) -> Subproblem:
+        """The subproblem of particles with these log weights, each a row of the clusters."""
+        particles = tuple(
+            [
+                Particle(weight, tuple(sorted([clusters[k] for k in row])))
+                for weight, row in zip(weights, rows, strict=True)
+            ]
+        )
+        return cls(tuple(sorted(chain.from_iterable(particles[0].clusters))), particles)
 
     @property
     def clusters(self) -> tuple[Cluster, ...]:
@@ -85,8 +98,8 @@ class Subproblems(Sequence[Subproblem]):
         rows: IntArray,
         cells: IntArray,
     ) -> None:
-        self._clusters, self._particles = _starts(clusters), _starts(particles)
-        self._lengths, self._rows = _starts(lengths), _starts(rows)
+        self._clusters, self._particles = starts_of(clusters), starts_of(particles)
+        self._lengths, self._rows = starts_of(lengths), starts_of(rows)
         self._members = members.astype(np.int32, copy=False)
         self._cells = cells.astype(np.int32, copy=False)
         self._weights = weights
@@ -198,38 +211,33 @@ class Subproblems(Sequence[Subproblem]):
 
     def _clusters_of(self, at: int) -> list[Cluster]:
         first, last = self._clusters[at : at + 2].tolist()
-        ends = self._lengths[first : last + 1].tolist()
-        begin = ends[0]
-        held = self._members[begin : ends[-1]].tolist()
-        return [tuple(held[one - begin : two - begin]) for one, two in pairwise(ends)]
+        ends = self._lengths[first : last + 1]
+        members = self._members[ends[0] : ends[-1]]
+        return [tuple(held) for held in parts_of(members, np.diff(ends).tolist())]
 
     def _made(self, at: int) -> Subproblem:
-        clusters = self._clusters_of(at)
         first, last = self._particles[at : at + 2].tolist()
-        ends = self._rows[first : last + 1].tolist()
-        begin = ends[0]
-        cells = self._cells[begin : ends[-1]].tolist()
-        rows = [cells[one - begin : two - begin] for one, two in pairwise(ends)]
-        weights = self._weights[first:last].tolist()
-        particles = tuple(
-            [
-                Particle(weight, tuple(sorted([clusters[k] for k in row])))
-                for weight, row in zip(weights, rows, strict=True)
-            ]
-        )
-        return Subproblem(tuple(sorted(chain.from_iterable(particles[0].clusters))), particles)
+        ends = self._rows[first : last + 1]
+        cells = parts_of(self._cells[ends[0] : ends[-1]], np.diff(ends).tolist())
+        return Subproblem.of(self._clusters_of(at), self._weights[first:last].tolist(), cells)
 
 
-def _starts(sizes: IntArray) -> IntArray:
-    """Where parts of these sizes begin, and where the last part ends."""
-    starts = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=starts[1:])
+def starts_of(lengths: Sequence[int] | NDArray[np.int64 | np.bool_]) -> IntArray:
+    """Where parts of these lengths begin, and where the last part ends."""
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
     return starts
+
+
+def parts_of(numbers: NDArray[np.integer[Any]], lengths: Sequence[int]) -> list[list[int]]:
+    """Parts of these lengths, in order; most are short, and lists are cut sooner than arrays."""
+    cut: list[int] = numbers.tolist()
+    return [cut[begin:end] for begin, end in pairwise(accumulate(lengths, initial=0))]
 
 
 def _spread(begins: IntArray, sizes: IntArray) -> IntArray:
     """The places of parts that begin there and have these sizes, part after part."""
-    starts = _starts(sizes)
+    starts = starts_of(sizes)
     return np.arange(starts[-1]) + np.repeat(begins - starts[:-1], sizes)
 
 

@@ -3,7 +3,7 @@
 Laws, tested for every member by `kbforge.testing.SerializerContract`:
 
 1. Equal sets serialize equally, whatever the order of fragments, attributes and values.
-2. `parse(serialize(x)) == canonical(x)`.
+2. `parse(serialize(x))` is x: its fragments, sorted, with sorted attributes and distinct values.
 3. Text is UTF-8 on one line.
 
 Two ship. Both write one JSON object per fragment, with nothing between them. `canonical-json` maps
@@ -32,9 +32,6 @@ import orjson
 from kbforge.contracts.fragment import Fragment
 from kbforge.errors import quoted
 
-Canonical: TypeAlias = tuple[tuple[tuple[str, tuple[str, ...]], ...], ...]
-"""A set in canonical form: sorted fragments of (attribute, sorted distinct values)."""
-
 
 class Serializer(ABC):
     """Text from a set of fragments, and back."""
@@ -53,25 +50,6 @@ class Serializer(ABC):
         """
 
 
-def canonical(fragments: Sequence[Fragment]) -> Canonical:
-    """The set in canonical form: what `parse(serialize(fragments))` gives back."""
-    forms = [sorted_properties(fragment.properties) for fragment in fragments]
-    return tuple(sorted(forms, key=_object))
-
-
-def serialize(fragments: Sequence[Fragment]) -> str:
-    """The canonical text of a set; "" for no fragments."""
-    return "".join(sorted(_object(sorted_properties(f.properties)) for f in fragments))
-
-
-def parse(text: str) -> list[Mapping[str, tuple[str, ...]]]:
-    """The properties of each fragment of a canonical text, in canonical order.
-
-    ValueError: the text is not canonical, with what is wrong and at which character.
-    """
-    return parse_objects(text, _lists, _object)
-
-
 def content_key(fragment: Fragment) -> bytes:
     """Bytes that are equal exactly when two fragments' properties and vectors are.
 
@@ -86,13 +64,13 @@ def content_key(fragment: Fragment) -> bytes:
 
 
 class CanonicalJson(Serializer):
-    """Sets of fragments as canonical JSON; see the functions of this module."""
+    """The records one by one, each with a list of values for every attribute."""
 
     def serialize(self, fragments: Sequence[Fragment]) -> str:
-        return serialize(fragments)
+        return _serialized(fragments, _object)
 
     def parse(self, text: str) -> Sequence[Mapping[str, tuple[str, ...]]]:
-        return parse(text)
+        return _parsed(text, _lists, _object)
 
 
 def _object(properties: SortedProperties) -> str:
@@ -122,7 +100,11 @@ def sorted_properties(properties: Mapping[str, Iterable[str]]) -> SortedProperti
     return tuple((key, tuple(sorted(set(properties[key])))) for key in sorted(properties))
 
 
-def parse_objects(
+def _serialized(fragments: Sequence[Fragment], written: Callable[[SortedProperties], str]) -> str:
+    return "".join(sorted(written(sorted_properties(f.properties)) for f in fragments))
+
+
+def _parsed(
     text: str,
     properties_of: Callable[[Pairs], Properties],
     written: Callable[[SortedProperties], str],
@@ -182,10 +164,10 @@ class FlatJson(Serializer):
     """The records one by one, each with a pair for every value of an attribute."""
 
     def serialize(self, fragments: Sequence[Fragment]) -> str:
-        return "".join(sorted(_record(sorted_properties(f.properties)) for f in fragments))
+        return _serialized(fragments, _record)
 
     def parse(self, text: str) -> Sequence[Mapping[str, tuple[str, ...]]]:
-        return parse_objects(text, _collected, _record)
+        return _parsed(text, _collected, _record)
 
 
 def _record(properties: SortedProperties) -> str:

@@ -58,7 +58,7 @@ from kbforge.files.fragments import (
     stop,
 )
 from kbforge.files.io import MAX_LINE_BYTES, called, lines_of, open_input
-from kbforge.kernel.binding import ints, kernel_library, structure, workers
+from kbforge.kernel.binding import copied, kernel_library, structure, workers
 
 _BATCH = 1 << 22  # bytes of lines that the kernel gets at a time
 _FIRST = 1 << 18  # of a table, after a doubt
@@ -214,7 +214,7 @@ class ColumnReader:
     def nulls(self) -> list[int]:
         """How many values meant that there is none, by the texts of the plan that mean it."""
         n = self._kernel.kb_columns_nulls(self._handle, byref(found := POINTER(c_int64)()))
-        return list(map(int, ints(found, n)))
+        return list(map(int, copied(found, n)))
 
     def _take(self, place: Structure) -> int:
         """Take over lines up to a doubt; returns a Reached of columns.hpp."""
@@ -231,14 +231,14 @@ class ColumnReader:
         names = list(self._texts(_NAMES))
         values: list[Sequence[str]] = [self._texts(_VALUES, k) for k in range(len(names))]
         attribute, value = map(self._numbers, (3, 4))
-        statements = Statements(names, values, ints(starts, n), attribute, value)
+        statements = Statements(names, values, copied(starts, n), attribute, value)
         labels, sources, rests = (OptionalTexts(self._texts(k), self._numbers(k)) for k in range(3))
         return FragmentColumns(self._texts(_IDS), statements, labels, sources, rests)
 
     def _texts(self, which: int, attribute: int = 0) -> Texts:
         found = structure("kb_texts")
         self._kernel.kb_columns_texts(self._handle, which, attribute, byref(found))
-        starts = ints(found.starts, found.n + 1)
+        starts = copied(found.starts, found.n + 1)
         return Texts(starts, string_at(found.bytes, int(starts[-1])) if found.n else b"")
 
     def _numbers(self, which: int) -> NDArray[np.int32]:

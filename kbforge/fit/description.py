@@ -218,7 +218,8 @@ def _alike(
     from scipy import sparse  # .3 s to import
 
     if not names:
-        return _no_pairs(), _table(_NO_HASH, _NO_HASH)
+        nothing = WeightedPairs(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0))
+        return nothing, _table(_NO_HASH, _NO_HASH)
     starts, columns, documents, parts = _parts_of(names, file)
     n = len(names) if file is None else max(file.names, len(names))
     rarity, width = np.log1p(n / documents), len(names)
@@ -285,10 +286,6 @@ def _table(hashes: IntArray, counts: IntArray) -> NDArray[np.int32]:
     out = np.zeros(size, np.int32)
     np.maximum.at(out, hashes % size, counts.astype(np.int32))
     return out
-
-
-def _no_pairs() -> WeightedPairs:
-    return WeightedPairs(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0))
 
 
 UNREAD = -1

@@ -33,7 +33,7 @@ from kbforge.fit.description import (
     describe,
 )
 from kbforge.fit.hypotheses import PAIRS
-from kbforge.numerics import spread, starts_of
+from kbforge.numerics import at_numbers, spread, starts_of
 
 _LIMIT = math.log(999)  # logits beyond p = .999 are one cell: what 1 means is for the data to say
 
@@ -200,13 +200,6 @@ def _smallest(of: IntArray, values: FloatArray, k: int) -> FloatArray:
     return out
 
 
-def _place(keys: IntArray, wanted: IntArray) -> tuple[IntArray, BoolArray]:
-    """The position of each wanted key among ascending ones, at least one, and whether it is
-    present."""
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return at, np.asarray(keys[at] == wanted)
-
-
 def _links_of(first: IntArray, things: IntArray) -> tuple[IntArray, IntArray]:
     """For each item its links, ascending by first: place among the items, and link."""
     # an item that is unread, -1, has none
@@ -230,10 +223,7 @@ class _Counts:
 
     def of(self, cluster: IntArray, thing: NDArray[np.signedinteger[Any]]) -> IntArray:
         """How often each item occurs in each cluster, same shape."""
-        if not len(self._keys):
-            return np.zeros(len(cluster), np.int64)
-        at, there = _place(self._keys, cluster * self._width + thing)
-        return np.where(there, self.count[at], 0)
+        return at_numbers(self._keys, self.count, cluster * self._width + thing, 0)
 
     def elsewhere(self, cluster: IntArray, thing: IntArray) -> BoolArray:
         """Whether another cluster has each item."""
@@ -353,7 +343,7 @@ def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> FloatArray:
     keys = odds.first * rows + odds.second
     order = np.argsort(keys, kind="stable")
     i, j = odds.row[pairs.first], odds.row[pairs.second]
-    found = _look_up(keys[order], odds.nats[order], i * rows + j, odds.apart)
+    found = at_numbers(keys[order], odds.nats[order], i * rows + j, odds.apart)
     return np.where((i == UNREAD) | (j == UNREAD), np.nan, found)
 
 
@@ -390,8 +380,9 @@ def judged_of_entities(
         np.maximum.at(high, of, labels[place])
         exact[number] = (low == high) & (np.bincount(labels)[low] == sizes)
     columns = {name: np.full(len(known), np.nan) for name in JUDGED_OF_CLAIMS}
-    for name, votes in _votes_of(predicted, exact).items():
-        columns[name][known] = votes
+    votes = (predicted.weights @ exact, exact.mean(axis=0))
+    for name, of_name in zip(JUDGED_OF_CLAIMS, votes, strict=True):
+        columns[name][known] = of_name
     return columns
 
 
@@ -400,11 +391,6 @@ def judged_of_file(predicted: Prediction, votes: FloatArray) -> dict[str, float]
     known = votes[~np.isnan(votes)]
     mean = float(known.mean()) if len(known) else np.nan
     return dict(zip(JUDGED_OF_FILES, (predicted.f1, predicted.gain, mean), strict=True))
-
-
-def _votes_of(predicted: Prediction, exact: FloatArray) -> dict[str, FloatArray]:
-    found = (predicted.weights @ exact, exact.mean(axis=0))
-    return dict(zip(JUDGED_OF_CLAIMS, found, strict=True))
 
 
 def _rows_by_cluster(odds: PairOdds, entities: ReportedEntities) -> _Counts:
@@ -440,13 +426,6 @@ def _sums(of: IntArray, values: FloatArray, k: int) -> FloatArray:
     return np.bincount(of, weights=values, minlength=k).astype(np.float64)
 
 
-def _look_up(keys: IntArray, nats: FloatArray, wanted: IntArray, other: float) -> FloatArray:
-    if not len(keys):
-        return np.full(len(wanted), other)
-    at, there = _place(keys, wanted)
-    return np.where(there, nats[at], other)
-
-
 def _log_sigmoid(nats: FloatArray) -> FloatArray:
     return np.asarray(-np.logaddexp(0.0, -nats))
 
@@ -461,11 +440,8 @@ class ConfidenceFeatures:
     """A report with a confidence map's other inputs."""
 
     def __init__(self, reported: ClusteringReport, context: FileContext) -> None:
-        self._fragments, self._entities, self._context = (
-            reported.fragments,
-            reported.entities,
-            context,
-        )
+        self._fragments, self._entities = reported.fragments, reported.entities
+        self._context = context
         self._stated = reported.stated
         predicted = context.predicted
         self._places = None if predicted is None else predicted.places(reported.fragments)
@@ -483,11 +459,7 @@ class ConfidenceFeatures:
         part = slice(0, len(self._entities)) if part is None else part
         columns = self._described.of(part)
         columns |= {name: column[part] for name, column in self._compared.items()}
-        return self._rows(features, self._entities.probability[part], columns)
-
-    def _rows(
-        self, features: tuple[str, ...], probability: FloatArray, columns: Columns
-    ) -> FloatArray:
+        probability = self._entities.probability[part]
         rows = np.full((len(probability), len(features)), np.nan)
         for number, name in enumerate(features):
             if name == REPORTED:

@@ -120,7 +120,7 @@ class CompiledKeys:
         further = end_to_end(more) if more else (np.zeros_like(said.starts), none)
         told = n, *said.at, *map(address, further), workers()
         found = self._kernel.kb_keys_of(self._handle, *told, byref(starts), byref(keys))
-        return binding.ints(starts, n + 1), binding.ints(keys, found)
+        return binding.copied(starts, n + 1), binding.copied(keys, found)
 
     def tell(self, keys: ValueKeys) -> None:
         """Give the kernel the keys of more values."""
@@ -136,7 +136,7 @@ class CompiledKeys:
             *(self._handle, len(said.starts) - 1, *said.at),
             *(len(wanted), address(wanted), most, workers(), byref(starts), byref(places)),
         )
-        return binding.ints(starts, len(wanted) + 1), binding.ints(places, n)
+        return binding.copied(starts, len(wanted) + 1), binding.copied(places, n)
 
 
 _PAIRED: Mapping[Kind, str] = {

@@ -76,17 +76,11 @@ def declare(library: CDLL, prototypes: Mapping[str, Prototype]) -> None:
         function.restype, function.argtypes = result, arguments
 
 
-def ints(pointer: Any, n: int) -> IntArray:
+def copied(pointer: Any, n: int) -> NDArray[Any]:
     """A copy of the kernel's numbers at a pointer, shape [n]."""
     if n < _FEW:
-        return np.array(pointer[:n], dtype=np.int64)
-    return np.ctypeslib.as_array(pointer, (n,)).copy()
-
-
-def floats(pointer: Any, n: int) -> FloatArray:
-    """A copy of the kernel's numbers at a pointer, shape [n]."""
-    if n < _FEW:
-        return np.array(pointer[:n], dtype=np.float64)
+        dtype = np.float64 if pointer._type_ is c_double else np.int64
+        return np.array(pointer[:n], dtype=dtype)
     return np.ctypeslib.as_array(pointer, (n,)).copy()
 
 

@@ -66,11 +66,6 @@ class Trees:
         )
         return sums
 
-    @property
-    def used(self) -> frozenset[str]:
-        """The features that a node looks at."""
-        return frozenset(self.features[column] for column in np.unique(self.feature).tolist())
-
     @cached_property
     def handle(self) -> int:
         """Address of the kernel's trees, which live as long as this object."""

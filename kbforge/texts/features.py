@@ -7,7 +7,7 @@ kinds have fewer values, and their features are those of `kbforge.texts.kinds`, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -43,13 +43,11 @@ def features_of_each(kind: Kind, values: Sequence[str], beginnings: Sequence[str
 
     The digest of a feature is that of its text after the beginning of its name.
     """
-    if len(values) <= _AT_ONCE:
-        return (_of_texts if kind == "text" else _of_others)(kind, values, beginnings)
-    blocks = [
-        (_of_texts if kind == "text" else _of_others)(kind, block, beginnings)
-        for begin in range(0, len(values), _AT_ONCE)
-        for block in [values[begin : begin + _AT_ONCE]]
-    ]
+    of_block = _of_texts if kind == "text" else partial(_of_others, kind)
+    begins = range(0, max(len(values), 1), _AT_ONCE)
+    blocks = [of_block(values[begin : begin + _AT_ONCE], beginnings) for begin in begins]
+    if len(blocks) == 1:
+        return blocks[0]
     sizes = [np.diff(block.starts) for block in blocks]
     return ValueFeatures(
         starts_of(np.concatenate(sizes)),
@@ -76,7 +74,7 @@ def _begun(beginnings: tuple[str, ...]) -> tuple[IntArray, bytes]:
     return starts_of(list(map(len, encoded))), b"".join(encoded)
 
 
-def _of_texts(kind: Kind, values: Sequence[str], beginnings: Sequence[str]) -> ValueFeatures:
+def _of_texts(values: Sequence[str], beginnings: Sequence[str]) -> ValueFeatures:
     starts, characters = characters_of(values)
     beyond = sorted({c for value in values if not value.isascii() for c in value if c > "\x7f"})
     of_words = np.array([ord(c) for c in beyond if is_of_word(c)], np.uint32)

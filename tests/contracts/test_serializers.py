@@ -10,10 +10,8 @@ from kbforge.contracts import Fragment
 from kbforge.contracts.serializer import (
     CanonicalJson,
     FlatJson,
-    canonical,
     content_key,
-    parse,
-    serialize,
+    sorted_properties,
 )
 from tests.profile import examples
 
@@ -32,6 +30,9 @@ NOT_FLAT = (
 )
 
 
+serialize, parse = CanonicalJson().serialize, CanonicalJson().parse
+
+
 def fragments(sets):
     return [Fragment(str(i), properties) for i, properties in enumerate(sets)]
 
@@ -44,7 +45,8 @@ def form(properties):
 def test_text_parses_back_to_the_canonical_form(sets):
     text = serialize(fragments(sets))
     assert "\n" not in text
-    assert tuple(tuple(one.items()) for one in parse(text)) == canonical(fragments(sets))
+    found = [tuple(one.items()) for one in parse(text)]
+    assert sorted(found) == sorted(map(sorted_properties, sets))
 
 
 @given(SETS, st.randoms(use_true_random=False))

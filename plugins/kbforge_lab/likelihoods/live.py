@@ -12,6 +12,7 @@ LeVeque, 1979) n = n1 + n2 points, the weighted mean, and SS = SS1 + SS2 + n1 n2
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
@@ -20,7 +21,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from kbforge.contracts import FloatArray, Fragment, IntArray, LiveClusters, Observation
-from kbforge.numerics import capacity_for, grown, log_of_product
+from kbforge.numerics import capacity_for, grown
 from kbforge_plugins.likelihoods.gaussian import Gaussian, PlacedPoints
 
 
@@ -252,3 +253,26 @@ class LiveGaussian(EditableClusters):
         constant += 0.5 * np.log(placed.lam / lam_n)
         evidence: FloatArray = (constant - a_n * np.log(b_n)).sum(axis=1)
         return evidence
+
+
+_LOG_2 = math.log(2.0)
+
+
+def log_of_product(factors: FloatArray) -> FloatArray:
+    """The sum of logs of positive numbers over the first axis, with one log per column.
+
+    The factors are scaled to between 1 and 2, and powers of two are counted, so nothing overflows.
+
+    Args:
+        factors: shape [n, k], 0 < n <= 512.
+
+    Returns:
+        Shape [k], nats.
+
+    """
+    fractions, exponents = np.frexp(factors)
+    fractions *= 2.0
+    twos = exponents.sum(axis=0, dtype=np.int64) - len(factors)
+    product = np.multiply.reduce(fractions, axis=0)
+    logs = np.array(list(map(math.log, product.tolist())), dtype=np.float64)
+    return np.asarray(logs + twos * _LOG_2)

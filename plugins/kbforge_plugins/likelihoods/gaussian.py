@@ -42,10 +42,11 @@ from kbforge.contracts.likelihood import (
 from kbforge.errors import LikelihoodError, UsageError, quoted
 from kbforge.indexes.projection import Projection
 from kbforge.kernel.binding import EncodedFragments, KernelClusters, address, kernel_library
-from kbforge.numerics import PRODUCT, capacity_for
+from kbforge.numerics import capacity_for
 
 # squares of larger numbers could overflow and turn a probability into NaN
 _LARGEST = 1e100
+_PRODUCT = 512  # factors, from 1 to 2, of a product that cannot overflow
 
 
 def vector_of(fragment: Fragment, dimensions: int | None, reader: str) -> FloatArray:
@@ -123,9 +124,9 @@ def _runs_of(a: FloatArray) -> tuple[slice, ...]:
     ends = [d for d in range(1, len(a)) if a[d] != a[d - 1]] + [len(a)]
     begins = [0, *ends[:-1]]
     return tuple(
-        slice(at, min(at + PRODUCT, end))
+        slice(at, min(at + _PRODUCT, end))
         for begin, end in zip(begins, ends, strict=True)
-        for at in range(begin, end, PRODUCT)
+        for at in range(begin, end, _PRODUCT)
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from kbforge.contracts import Fragment
-from kbforge.contracts.serializer import serialize
+from kbforge.contracts.serializer import CanonicalJson
 from kbforge_grammars import grammar as grammar_called
 from tests.scripts import script
 
@@ -44,7 +44,7 @@ def random_sets(seed: int, n: int) -> list[list[Fragment]]:
 def choices(fragments: list[Fragment]) -> list[object]:
     """Symbols and bytes of a set's text, read with the json module."""
     out: list[object] = []
-    text, at = serialize(fragments), 0
+    text, at = CanonicalJson().serialize(fragments), 0
     while at < len(text):
         one, at = json.JSONDecoder().raw_decode(text, at)
         for number, (key, values) in enumerate(one.items()):
