@@ -79,7 +79,6 @@ class Descriptions:
     words: FloatArray  # [names] how many
     letters: FloatArray  # [names] characters
     foreign: FloatArray  # [names] share of letters that are not Latin
-    digits: FloatArray  # [names] whether there is a digit
     counted: FileCounts  # of the whole file
 
     def __len__(self) -> int:
@@ -122,7 +121,6 @@ def describe(
         np.array([len(x.split()) for x in names], np.float64),
         np.array([len(x) for x in names], np.float64),
         np.array([_foreign(x) for x in names], np.float64),
-        np.array([any(map(str.isdigit, x)) for x in names], np.float64),
         counted,
     )
 

@@ -61,8 +61,8 @@ Columns: TypeAlias = dict[str, FloatArray]
 """Name of a feature -> its value for each claim."""
 
 OF_ENTITIES = (
-    *("fragments", "subproblem", "rivals", "names", "commonest", "borne_elsewhere", "kept"),
-    *("nearest", "crowd", "cohesion", "words", "letters", "foreign", "digits", "attributes"),
+    *("fragments", "subproblem", "commonest", "borne_elsewhere", "kept"),
+    *("nearest", "crowd", "cohesion", "words", "letters", "foreign", "attributes"),
     *("agree", "compared", "neighbour_agrees", "neighbour_differs"),
 )
 _ALIKE = 0.5  # cosine from which two names are called alike
@@ -79,7 +79,6 @@ class EntityColumns:
     def __init__(self, facts: Descriptions, entities: ReportedEntities) -> None:
         self._facts, self._entities = facts, entities
         self._starts = starts_of(entities.lengths)
-        self._rivals = np.bincount(entities.subproblem)
         k, names = len(entities), len(facts.named)
         self._bearers = np.full((2, names), NONE, np.int32)  # the first ones of equals
         self._borne = np.zeros((2, names), np.int32)  # how many of their fragments bear it
@@ -102,8 +101,6 @@ class EntityColumns:
         return {
             "fragments": np.log(sizes),
             "subproblem": np.log(self._entities.size[part]),
-            # entities of the point estimate in the same subproblem
-            "rivals": np.log(self._rivals[self._entities.subproblem[part]]),
             **_names_of(facts, names, sizes),
             "attributes": stating / sizes,
             "agree": agree,
@@ -260,7 +257,6 @@ def _names_of(facts: Descriptions, named: _Counts, sizes: IntArray) -> Columns:
         return np.bincount(cluster, weights=of_name[name], minlength=k) / np.maximum(names, 1)
 
     out = {
-        "names": np.log1p(names),
         "commonest": commonest / sizes,
         "borne_elsewhere": np.log1p(borne),
         "kept": bearing / np.maximum(bearing + borne, 1),
@@ -270,7 +266,6 @@ def _names_of(facts: Descriptions, named: _Counts, sizes: IntArray) -> Columns:
         "words": mean(facts.words),
         "letters": np.log1p(mean(facts.letters)),
         "foreign": mean(facts.foreign),
-        "digits": mean(facts.digits),
     }
     for column in out.values():
         column[names == 0] = np.nan
@@ -282,7 +277,7 @@ PAIRS_OF_ENTITIES = (
     *("odds_margin", "odds_hold", "odds_alone", "odds_exact"),
 )
 PAIRS_OF_FILES = ("file_odds_precision", "file_odds_recall", "file_odds_links")
-JUDGED_OF_CLAIMS = ("votes", "votes_plain")
+VOTES = "votes"
 JUDGED_OF_FILES = ("predicted", "predicted_gain", "predicted_votes")
 
 _LEAST = -50.0  # nats; sums below say one thing
@@ -363,10 +358,8 @@ def odds_of_file(odds: PairOdds, entities: ReportedEntities) -> dict[str, float]
     }
 
 
-def judged_of_entities(
-    predicted: Prediction, places: IntArray, entities: ReportedEntities
-) -> dict[str, FloatArray]:
-    """The columns `JUDGED_OF_CLAIMS`; NaN for clusters that are not completely in the judge's
+def votes_of(predicted: Prediction, places: IntArray, entities: ReportedEntities) -> FloatArray:
+    """The column `VOTES`, shape [entities]; NaN for clusters that are not completely in the judge's
     sample."""
     starts = starts_of(entities.lengths)
     place = places[entities.members]
@@ -379,11 +372,9 @@ def judged_of_entities(
         np.minimum.at(low, of, labels[place])
         np.maximum.at(high, of, labels[place])
         exact[number] = (low == high) & (np.bincount(labels)[low] == sizes)
-    columns = {name: np.full(len(known), np.nan) for name in JUDGED_OF_CLAIMS}
-    votes = (predicted.weights @ exact, exact.mean(axis=0))
-    for name, of_name in zip(JUDGED_OF_CLAIMS, votes, strict=True):
-        columns[name][known] = of_name
-    return columns
+    votes = np.full(len(known), np.nan)
+    votes[known] = predicted.weights @ exact
+    return votes
 
 
 def judged_of_file(predicted: Prediction, votes: FloatArray) -> dict[str, float]:
@@ -433,7 +424,7 @@ def _log_sigmoid(nats: FloatArray) -> FloatArray:
 REPORTED = "reported"
 
 _WHOLE = (*PAIRS_OF_FILES, *JUDGED_OF_FILES)
-ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, *JUDGED_OF_CLAIMS, *_WHOLE)
+ENTITY_FEATURES = (REPORTED, *OF_ENTITIES, *PAIRS_OF_ENTITIES, VOTES, *_WHOLE)
 
 
 class ConfidenceFeatures:
@@ -481,7 +472,7 @@ class ConfidenceFeatures:
         if self._odds is not None:
             columns |= odds_of_entities(self._odds, self._entities)
         if self._context.predicted is not None and self._places is not None:
-            columns |= judged_of_entities(self._context.predicted, self._places, self._entities)
+            columns[VOTES] = votes_of(self._context.predicted, self._places, self._entities)
         return columns
 
     @property
@@ -497,7 +488,7 @@ class ConfidenceFeatures:
         if self._odds is not None:
             whole |= odds_of_file(self._odds, self._entities)
         if self._context.predicted is not None:
-            whole |= judged_of_file(self._context.predicted, self._compared["votes"])
+            whole |= judged_of_file(self._context.predicted, self._compared[VOTES])
         return whole
 
 

@@ -11,17 +11,16 @@ from kbforge.contracts import Fragment
 from kbforge.evaluation.reliability import ReportedEntities, ReportedPairs
 from kbforge.fit.description import NONE, PairOdds, Prediction, describe
 from kbforge.fit.features import (
-    JUDGED_OF_CLAIMS,
     OF_ENTITIES,
     PAIRS_OF_ENTITIES,
     PAIRS_OF_FILES,
     EntityColumns,
-    judged_of_entities,
     judged_of_file,
     log_odds,
     odds_of_entities,
     odds_of_file,
     odds_of_pairs,
+    votes_of,
 )
 from kbforge.numerics import members_of
 from kbforge.registry import create
@@ -208,12 +207,10 @@ def test_groupings_vote():
     predicted = Prediction.of(0.8, 0.1, np.array([0.5, 0.3, 0.2]), labels, sample)
     places = predicted.places(people()[:4])
     assert places.tolist() == [2, 0, -1, 1]
-    found = judged_of_entities(predicted, places, entities_of((1, 3), (0,), (2,)))
-    assert tuple(found) == JUDGED_OF_CLAIMS
-    assert found["votes"][:2] == pytest.approx([0.5, 0.5])
-    assert found["votes_plain"][:2] == pytest.approx([1 / 3, 1 / 3])
-    assert np.isnan(found["votes"][2])  # it is not in the sample
-    assert judged_of_file(predicted, found["votes"]) == pytest.approx(
+    votes = votes_of(predicted, places, entities_of((1, 3), (0,), (2,)))
+    assert votes[:2] == pytest.approx([0.5, 0.5])
+    assert np.isnan(votes[2])  # it is not in the sample
+    assert judged_of_file(predicted, votes) == pytest.approx(
         {"predicted": 0.8, "predicted_gain": 0.1, "predicted_votes": 0.5}
     )
 

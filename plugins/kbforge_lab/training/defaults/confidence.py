@@ -55,9 +55,9 @@ from kbforge.fit.confidence import (
 from kbforge.fit.description import FileContext, PairModel
 from kbforge.fit.features import (
     ENTITY_FEATURES,
-    JUDGED_OF_CLAIMS,
     JUDGED_OF_FILES,
     REPORTED,
+    VOTES,
     ClusteringReport,
     ConfidenceFeatures,
     odds_of_pairs,
@@ -95,7 +95,7 @@ PARAMETERS: dict[str, Any] = {
 }
 ROUNDS = 150
 
-_SPEAKS_FOR = (REPORTED, *JUDGED_OF_CLAIMS)  # the more, the more probable
+_SPEAKS_FOR = (REPORTED, VOTES)  # the more, the more probable
 _WITHOUT_VOTES, _WITHOUT_JUDGE = 0.4, 0.15  # shares of files
 _MOST_FITTED = 60  # of one kind of a file and likelihood, of those that maps are fitted on
 _MOST_CLAIMS = 400  # of one kind of a file; more say the same again
@@ -292,7 +292,7 @@ def _forgetful(known: KnownClaims) -> KnownClaims:
     own = known.file * len(LIKELIHOODS) + run
     luck = np.random.default_rng(1).random(int(own.max()) + 1)[own]
     rows = known.rows.copy()
-    for names, share in ((JUDGED_OF_CLAIMS, _WITHOUT_VOTES), (JUDGED_OF_FILES, _WITHOUT_JUDGE)):
+    for names, share in (((VOTES,), _WITHOUT_VOTES), (JUDGED_OF_FILES, _WITHOUT_JUDGE)):
         for name in names:
             rows[luck < share, ENTITY_FEATURES.index(name)] = np.nan
     return replace(known, rows=rows)
