@@ -34,7 +34,7 @@ from kbforge.errors import (
     quoted,
 )
 from kbforge.fit.questions import PosteriorQueue, likely_pairs
-from kbforge.jobs.decide import content_of, honour_one
+from kbforge.jobs.decide import content_of, honour_together
 from kbforge.jobs.opening import EventResult, OpenStore, require_all
 from kbforge.store.store import Store
 from kbforge.store.tables import ask
@@ -166,17 +166,19 @@ def take(held: OpenStore, proposal: Proposal, told: bool = True) -> EventResult:
 
     """
     in_force = {content_of(one) for one in held.session.constraints.decisions}
-    made, refused = list[int](), 0
+    new = [said for said in proposal.said if not in_force.issuperset(map(content_of, said))]
+    left, made, refused = [new] if new else [], list[int](), 0
     try:
-        for decision, *ties in proposal.said:
-            if in_force.issuperset(map(content_of, (decision, *ties))):
-                continue
+        while left:
+            some = left.pop()
             try:
-                made.append(honour_one(held, decision, tied=ties)[0].number)
+                made += [one.number for one in honour_together(held, some)[0]]
             except (ContradictionError, LikelihoodError):
                 if not proposal.lenient:
                     raise
-                refused += 1
+                half = len(some) // 2
+                left += [some[half:], some[:half]] if half else []
+                refused += not half
     finally:
         held.finish(told)
     return held.result(decisions=made, refused=refused)

@@ -184,27 +184,38 @@ def honour_one(
     The pair's `reported` probability is stored with it. Returns the decision with its number, and
     what changed.
     """
-    number = held.store.next_decision
-    named = Decision(decision.same, decision.first, decision.second, f"decision {number}")
-    binding = [] if decision.same is None else [named]
-    try:
-        held.session.constrain([*binding, *(replace(tie, name=named.name) for tie in tied)])
-    except ContradictionError as error:
-        if any(name not in ("", named.name) for name in error.decisions):
-            error.args = (f"{error}; kbforge decide STORE --undo NUMBER withdraws a decision",)
-        raise
-    touched = held.writing.followed()
-    decided = DecisionRecord(
-        number, decision.same, decision.first, decision.second, held.run.number, None
-    )
-    before = dict(held.facts)
+    before, number = dict(held.facts), held.store.next_decision
     if reported is not None:
         held.facts[_REPORTED] = {**held.store.fact(_REPORTED, {}), str(number): reported}
     try:
-        held.commit(decided=decided)
+        (decided,), touched = honour_together(held, [[decision, *tied]])
     finally:
         held.facts = before
     return decided, touched
+
+
+def honour_together(
+    held: OpenStore, said: Sequence[Sequence[Decision]]
+) -> tuple[list[DecisionRecord], SubproblemChanges]:
+    """Add decisions, each before its ties, to a store in one step; otherwise as `honour_one`.
+
+    They are undone exactly together: one of several is undone by clustering again.
+    """
+    made, binding = list[DecisionRecord](), list[Decision]()
+    for number, (one, *tied) in enumerate(said, held.store.next_decision):
+        pair = one.first, one.second
+        made.append(DecisionRecord(number, one.same, *pair, held.run.number, None))
+        bound = tied if one.same is None else [one, *tied]
+        binding += [replace(each, name=f"decision {number}") for each in bound]
+    try:
+        held.session.constrain(binding)
+    except ContradictionError as error:
+        if not {"", *(one.name for one in binding)}.issuperset(error.decisions):
+            error.args = (f"{error}; kbforge decide STORE --undo NUMBER withdraws a decision",)
+        raise
+    touched = held.writing.followed()
+    held.commit(decided=made)
+    return made, touched
 
 
 def assert_value(path: str, about: str, attribute: str, value: str) -> EventResult:
@@ -253,7 +264,7 @@ def asserted(
     else:
         held.writing.also(lambda rows: write_assertion(rows, decided, assertion))
         held.writing.also(lambda rows: note_changes(rows, held.run.number, [(entity, own)]))
-        held.commit(decided=decided)
+        held.commit(decided=[decided])
     held.finish(told)
     return held.result(decisions=[number], already=already)
 
@@ -353,9 +364,13 @@ def _withdrawn(
 ) -> EventResult:
     """Withdraw decisions, the latest first: exactly, as long as nothing else came after them."""
     run = begin(store, UNDOES, about, began)
-    while left and store.fact("last") == left[-1].number:
-        decided = left.pop()
-        _undo_exactly(store, run, decided, not left)
+    in_force = [one for one in store.decisions() if one.undone is None]
+    while left and (last := store.fact("last") or 0) > 0:
+        together = [one for one in in_force if one.number >= last]
+        if left[-len(together) :] != together:
+            break
+        del left[-len(together) :], in_force[-len(together) :]
+        _undo_exactly(store, run, together, not left)
     if not left:
         done = {"undone": undone, "exact": True, "already": False}
         return EventResult(run.number, store.n_fragments, store.n_entities, done)
@@ -382,15 +397,19 @@ def _withdrawn(
     return held.result(undone=undone, exact=False, already=False)
 
 
-def _undo_exactly(store: Store, run: ActiveRun, decided: DecisionRecord, finished: bool) -> None:
-    """Undo the last decision, as `restore_exactly`."""
+def _undo_exactly(
+    store: Store, run: ActiveRun, decided: Sequence[DecisionRecord], finished: bool
+) -> None:
+    """Undo the last decisions, made together, as `restore_exactly`."""
 
     def note(rows: sqlite3.Connection) -> None:
-        change_rows(rows, "decision", {decided.number: {"undone": run.number}})
-        record(rows, run.number, UNDOES, run.about, decided)
-        note_changes(rows, run.number, _told_of(store, decided))
+        for one in decided:
+            record(rows, run.number, UNDOES, run.about, one)
+            note_changes(rows, run.number, _told_of(store, one))
+        undone = {"undone": run.number}
+        change_rows(rows, "decision", {one.number: undone for one in decided})
 
-    restore_exactly(store, run, decided.number, note, finished)
+    restore_exactly(store, run, decided[0].number, note, finished)
 
 
 def restore_exactly(
@@ -578,7 +597,7 @@ class StoreReview(Review[PairQuestion]):
             orjson.loads(key)[0]
             for _, _, key, _ in read_rows(rows, "erased", where, (decided.number,))
         }
-        _undo_exactly(held.store, held.run, decided, False)
+        _undo_exactly(held.store, held.run, [decided], False)
         held.reopen()
         there = names & set(held.store.pages.names())
         return SubproblemChanges(tuple(sorted(there)), tuple(sorted(names - there)))

@@ -177,7 +177,7 @@ class OpenStore:
     def commit(
         self,
         finished: bool = False,
-        decided: DecisionRecord | None = None,
+        decided: Sequence[DecisionRecord] = (),
         told: bool = True,
         undoable: bool = False,
     ) -> None:
@@ -187,7 +187,7 @@ class OpenStore:
         for later. `decided` is as in `StoreWriter.write`; `undoable`: it can be undone exactly.
         """
         begin = time.perf_counter()
-        last = -self.run.number if undoable else None if decided is None else decided.number
+        last = -self.run.number if undoable else decided[0].number if decided else None
         facts = {**self.facts, "drift": self.drift.to_json(), "last": last, **self.writing.facts}
         then = self._write_confidence if finished and told else None
         self.writing.write(facts, finished, last, decided, then)

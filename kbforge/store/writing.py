@@ -229,14 +229,14 @@ class StoreWriter:
         facts: Mapping[str, object],
         finished: bool,
         undoable: int | None = None,
-        decided: DecisionRecord | None = None,
+        decided: Sequence[DecisionRecord] = (),
         then: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
         """Write all steps since the last time in one transaction; `then` writes more at its end.
 
         `finished`: the run is complete. Its seconds include the time of `then`. The old rows are
         saved under the key `undoable` (see `kbforge.store.tables`), so undoing restores them.
-        `decided` is the decision that caused the steps. `facts` are global, as JSON. Raises
+        `decided` are the decisions that caused the steps. `facts` are global, as JSON. Raises
         OutputError as `Database.transaction`, and the store is unchanged.
         """
         if (checkpoint := self._checkpoint) is None:
@@ -248,14 +248,14 @@ class StoreWriter:
             if undoable is None:
                 # nothing before can be undone exactly any more
                 database.execute("DELETE FROM erased")
-            elif decided is not None:
-                pair = decided.first, decided.second
-                said = NOT_TOLD if decided.same is None else int(decided.same)
-                said = ASSERTS if decided.asserts else said
-                row = (decided.number, said, *pair, decided.run, None)
+            if not decided and (not run.written or run.by != by):
+                record(database, run.number, run.verb, run.about, run.undoes)
+            for one in decided:
+                said = NOT_TOLD if one.same is None else int(one.same)
+                said = ASSERTS if one.asserts else said
+                row = (one.number, said, one.first, one.second, one.run, None)
                 insert_rows(database, "decision", [row])
-            if decided is not None or not run.written or run.by != by:
-                record(database, run.number, run.verb, run.about, decided or run.undoes)
+                record(database, run.number, run.verb, run.about, one)
             self._write_fragments(database, checkpoint, undoable)
             self._write_session(database, checkpoint, undoable)
             self._entities.write(database, undoable)
