@@ -16,6 +16,7 @@ All that is compared is whole numbers; equal gains are ordered by lot, as in the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -33,49 +34,34 @@ _PAIR = "one int, other int"
 _MOST = (1 << 63) - 1
 
 
+@dataclass(eq=False)
 class Stages:
-    """The stages of one run.
+    """The stages of one run."""
 
-    Args:
-        spark: the session.
-        folder: where stages are written; all workers see it.
-        blocking: how units are compared.
-        scoring: what workers need to score merges.
-        least: edges that gain less are left out, in units.
-        certain: merges that are better by more are not in doubt, in units.
-
-    """
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        folder: str,
-        blocking: Blocking,
-        scoring: Scoring,
-        least: int,
-        certain: int,
-    ) -> None:
-        self._spark, self._folder = spark, folder
-        self._blocking, self._scoring = blocking, scoring
-        self._least, self._certain = least, certain
-        self._rounds = 0
+    spark: SparkSession
+    folder: str  # where stages are written; all workers see it
+    blocking: Blocking  # how units are compared
+    scoring: Scoring  # what workers need to score merges
+    least: int  # edges that gain less are left out, in units
+    certain: int  # merges that are better by more are not in doubt, in units
+    _rounds: int = 0
 
     def read(self, units: Units) -> DataFrame:
         """The units as a DataFrame."""
         n = len(units.sizes)
         parts = [_table(units, at, min(n, at + _AT_ONCE)) for at in range(0, n, _AT_ONCE)]
-        return self._kept(self._spark.createDataFrame(pa.concat_tables(parts)), "units")
+        return self._kept(self.spark.createDataFrame(pa.concat_tables(parts)), "units")
 
     def remove(self) -> None:
         """Delete what was written."""
-        context: Any = self._spark.sparkContext  # of Java
-        path = context._jvm.org.apache.hadoop.fs.Path(self._folder)
+        context: Any = self.spark.sparkContext  # of Java
+        path = context._jvm.org.apache.hadoop.fs.Path(self.folder)
         path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
 
     def pairs(self, units: DataFrame) -> DataFrame:
         """Pairs of units to compare: those that share most keys, as `blocks.cpp` finds them."""
         held = units.select("unit", F.explode(F.array_distinct("keys")).alias("key"))
-        most = self._blocking.most
+        most = self.blocking.most
         many = held.groupBy("key").agg(F.count("*").alias("n")).where(F.col("n") > most)
         many = self._kept(many.select("key"), "many")
         few = _blocks(held.join(many, "key", "left_anti")).where(F.size("members") > 1)
@@ -88,13 +74,13 @@ class Stages:
         alone = many.join(looks.select("unit").distinct(), "unit", "left_anti")
         looks = looks.union(alone.join(first, "key").select("unit", "members"))
         near = looks.groupBy("unit").agg(F.flatten(F.collect_list("members")).alias("near"))
-        found = near.mapInArrow(partial(nearest, self._blocking), _PAIR)
+        found = near.mapInArrow(partial(nearest, self.blocking), _PAIR)
         return self._kept(found.distinct(), "pairs")
 
     def edges(self, pairs: DataFrame, clusters: DataFrame) -> DataFrame:
         """The gains of pairs of units."""
         found = self._scored(pairs, clusters, _PAIR)
-        return self._kept(found.where(F.col("gain") >= self._least), "edges")
+        return self._kept(found.where(F.col("gain") >= self.least), "edges")
 
     def rounds(self, edges: DataFrame, clusters: DataFrame, few: int) -> Iterator[Round]:
         """Rounds until no merge gains, or there are at most so many edges."""
@@ -108,8 +94,8 @@ class Stages:
             columns = f"{_PAIR}, before int, gain_one int, gain_other int"
             scored = self._scored(touched, clusters, columns)
             edges = self._kept(scored.unionByName(rest, allowMissingColumns=True), "edges")
-            rivals = _rivals(edges, self._certain)
-            edges = edges.where(F.col("gain") >= self._least).select("one", "other", "gain")
+            rivals = _rivals(edges, self.certain)
+            edges = edges.where(F.col("gain") >= self.least).select("one", "other", "gain")
             yield Round(_with_margins(merges, rivals), rivals, edges)
 
     def _scored(self, pairs: DataFrame, clusters: DataFrame, columns: str) -> DataFrame:
@@ -119,13 +105,13 @@ class Stages:
         names = [one.split()[0] for one in columns.split(", ")]
         sides = [f"{what}_{name}" for name in ("one", "other") for what in ("size", "written")]
         found = pairs.select(*names, *sides)
-        return found.mapInArrow(partial(gains, self._scoring), f"{columns}, gain int")
+        return found.mapInArrow(partial(gains, self.scoring), f"{columns}, gain int")
 
     def _kept(self, frame: DataFrame, name: str) -> DataFrame:
         """The same, from a file."""
-        path = f"{self._folder}/{self._rounds:03}-{name}"
+        path = f"{self.folder}/{self._rounds:03}-{name}"
         frame.write.mode("overwrite").parquet(path)
-        return self._spark.read.parquet(path)
+        return self.spark.read.parquet(path)
 
 
 class Round(NamedTuple):

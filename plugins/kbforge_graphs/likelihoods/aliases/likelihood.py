@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,36 +47,24 @@ _MOST_MENTIONS = 2**31
 _NAMELESS = -60.0  # nats, of two mentions without a name
 
 
+@dataclass(eq=False)
 class AliasOdds:
-    """The log odds of the names of a file; a name is a row of the pair tables.
+    """The log odds of the names of a file; a name is a row of the pair tables."""
 
-    Args:
-        names: of the file, n of them.
-        mentions: of each name, shape [n].
-        pairs: of names that were compared, ascending, shape [pairs, 2].
-        terms: the log odds of these by attribute, nats, shape [pairs, attributes].
-        rarity: of names.
-        own: the log odds of two mentions of each name, nats, shape [n].
+    names: Places  # of the file, n of them
+    mentions: IntArray  # of each name, shape [n]
+    pairs: IntArray  # of names that were compared, ascending, shape [pairs, 2]
+    terms: FloatArray  # the log odds of these by attribute, nats, shape [pairs, attributes]
+    rarity: Rarity
+    own: FloatArray  # the log odds of two mentions of each name, nats, shape [n]
 
-    """
-
-    def __init__(
-        self,
-        names: Places,
-        mentions: IntArray,
-        pairs: IntArray,
-        terms: FloatArray,
-        rarity: Rarity,
-        own: FloatArray,
-    ) -> None:
-        self._names, self._mentions, self.pairs, self._terms = names, mentions, pairs, terms
-        self._rarity, self._own = rarity, own
-        total = terms.sum(axis=1)
-        clipped = np.clip(total, -_MOST, _MOST)
-        self.scale = 1 / np.sqrt(mentions[pairs].prod(axis=1, dtype=np.float64))
+    def __post_init__(self) -> None:
+        pairs = self.pairs
+        clipped = np.clip(self.terms.sum(axis=1), -_MOST, _MOST)
+        self.scale = 1 / np.sqrt(self.mentions[pairs].prod(axis=1, dtype=np.float64))
         self.likely = clipped >= _LEAST
         self.links = OddsLinks.fitted(
-            pairs.astype(np.int32), above_apart(clipped * self.scale), above_apart(own)
+            pairs.astype(np.int32), above_apart(clipped * self.scale), above_apart(self.own)
         )
         self._later: dict[str, int] = {}
 
@@ -101,9 +90,9 @@ class AliasOdds:
 
     def dump(self) -> LearnedState:
         """What `load` reads."""
-        rarity = self._rarity.dump()
-        names = {"digests": self._names.digests, "mentions": self._mentions, "own": self._own}
-        pairs = {"pairs": self.pairs, "terms": self._terms}
+        rarity = self.rarity.dump()
+        names = {"digests": self.names.digests, "mentions": self.mentions, "own": self.own}
+        pairs = {"pairs": self.pairs, "terms": self.terms}
         return LearnedState(rarity.values, {**rarity.arrays, **names, **pairs})
 
     @classmethod
@@ -124,12 +113,12 @@ class AliasOdds:
     @property
     def n_rows(self) -> int:
         """Names of the file, and later ones."""
-        return len(self._names) + len(self._later)
+        return len(self.names) + len(self._later)
 
     def row(self, fragment: Fragment) -> int:
         """The row of its name; a later one is numbered on."""
         name = exact_name(fragment)
-        row = self._names.of(name)
+        row = self.names.of(name)
         return row if row >= 0 else self._later.setdefault(name, self.n_rows)
 
     def encode_all(self, fragments: Sequence[Fragment]) -> IntArray:
@@ -138,17 +127,17 @@ class AliasOdds:
 
     def near(self, row: int) -> Mapping[int, int]:
         """Of a later name, only itself: log odds minus `APART`, in units."""
-        name = [*self._later][row - len(self._names)]
-        own = self._rarity.facts(name).log_odds if name else _NAMELESS
+        name = [*self._later][row - len(self.names)]
+        own = self.rarity.facts(name).log_odds if name else _NAMELESS
         return {row: int(above_apart(np.array([own]), -_NAMELESS)[0])}
 
     def terms_of(self, row: int) -> dict[int, FloatArray]:
         """For each name that was compared with one of the file: the terms by attribute, weighed
         and clipped, nats."""
-        if row >= len(self._names):
+        if row >= len(self.names):
             return {}
         numbers, others = self.links.of(row)
-        terms = self._terms[numbers]
+        terms = self.terms[numbers]
         total = terms.sum(axis=1)
         clipped = np.clip(total, -_MOST, _MOST) / np.where(total == 0, 1, total)
         weighed = terms * (clipped * self.scale[numbers])[:, None]

@@ -79,43 +79,6 @@ class VocabularyTables:
     holders: NDArray[np.int32]  # the values that have a word, by feature, each ascending
 
 
-def _read_kept(
-    kept: LearnedState, titles: bool, whose: str
-) -> tuple[VocabularyTotals, VocabularyTables, FloatArray, FloatArray]:
-    """The totals and tables saved for a vocabulary of this name, base probabilities by number and
-    masses by feature; a ModelError if damaged."""
-    read = KeptReader(kept, whose)
-    fields = read.only("observed", "discounted")
-    letters = read.array("letters", np.int32, least=0, most=_LAST_LETTER, ascending=True)
-    letter_counts = read.array("letter_counts", np.int64, len(letters), least=1, most=2**53)
-    values = read.array("values", np.int64, least=0, most=LARGEST, ascending=True)
-    n = len(values)
-    number = read.array("number", np.int32, n, least=0, most=n - 1)
-    if n and np.bincount(number, minlength=n).max() > 1:
-        raise read.wrong("number", "each number once", "one of them twice")
-    base = read.array("base", np.float64, n, least=np.finfo(np.float64).tiny, most=1.0)
-    features = read.array("features", np.int64, least=0, most=LARGEST, ascending=True)
-    mass = read.array("mass", np.float64, len(features), least=0.0, most=max(n, 1))
-    starts = read.array(
-        "starts", np.int64, len(features) + 1 if titles else 0, least=0, ascending=True
-    )
-    if titles and starts[0]:
-        raise read.wrong("starts", "0 as the first one", str(starts[0]))
-    total = int(starts[-1]) if titles else 0
-    holders = read.array("holders", np.int32, total, least=0, most=n - 1)
-    return (
-        VocabularyTotals(
-            dict(zip(map(chr, letters.tolist()), letter_counts.tolist(), strict=True)),
-            n,
-            fields.within("observed", 0.0, 2.0**53),
-            fields.within("discounted", 0.0, 2.0**53),
-        ),
-        VocabularyTables(Places(values), number, Places(features), starts, holders),
-        base,
-        mass,
-    )
-
-
 RETENTIONS = (
     ("nearly all words", 0.92, 0.95),
     ("most words", 0.8, 0.9),
@@ -212,19 +175,19 @@ class Vocabulary:
         digests = digests_of(values)
         order = np.argsort(digests, kind="stable")
         titles = self._holders(len(features)) if kind == "title" else (_NO_STARTS, _NO_NUMBERS)
-        self._weigh(Places(digests[order]), order.astype(np.int32), Places(features), *titles)
+        places = Places(digests[order]), order.astype(np.int32), Places(features)
+        self._weigh(VocabularyTables(*places, *titles))
 
     def recounted(self, counts: FloatArray) -> Self:
         """The same values with other counts, by number."""
-        vocabulary, n, tables = type(self).__new__(type(self)), self._n_counted, self._tables
+        vocabulary, n = type(self).__new__(type(self)), self._n_counted
         assert len(counts) == n
         vocabulary._counts = counts
         vocabulary._begin(self.kind, _totals(self._totals.letters, counts), self.values.first())
         # letters are counted by value, so that spellings stay as probable
         vocabulary._spelling, vocabulary._rows = self._spelling, self._rows
         vocabulary._features = {u: of for u, of in self._features.items() if u < n}
-        places = tables.values, tables.number, tables.features, tables.starts, tables.holders
-        vocabulary._weigh(*places)
+        vocabulary._weigh(self._tables)
         return vocabulary
 
     def settle(self) -> None:
@@ -234,12 +197,36 @@ class Vocabulary:
     @classmethod
     def load(cls, kind: Kind, kept: LearnedState, whose: str) -> Self:
         """The vocabulary saved in this state; a ModelError, which names it `whose`, if damaged."""
+        read = KeptReader(kept, whose)
+        fields = read.only("observed", "discounted")
+        letters = read.array("letters", np.int32, least=0, most=_LAST_LETTER, ascending=True)
+        letter_counts = read.array("letter_counts", np.int64, len(letters), least=1, most=2**53)
+        values = read.array("values", np.int64, least=0, most=LARGEST, ascending=True)
+        n = len(values)
+        number = read.array("number", np.int32, n, least=0, most=n - 1)
+        if n and np.bincount(number, minlength=n).max() > 1:
+            raise read.wrong("number", "each number once", "one of them twice")
+        base = read.array("base", np.float64, n, least=np.finfo(np.float64).tiny, most=1.0)
+        features = read.array("features", np.int64, least=0, most=LARGEST, ascending=True)
+        mass = read.array("mass", np.float64, len(features), least=0.0, most=max(n, 1))
+        starts = read.array(
+            "starts", np.int64, len(features) + 1 if kind == "title" else 0, least=0, ascending=True
+        )
+        if kind == "title" and starts[0]:
+            raise read.wrong("starts", "0 as the first one", str(starts[0]))
+        total = int(starts[-1]) if kind == "title" else 0
+        holders = read.array("holders", np.int32, total, least=0, most=n - 1)
+        totals = VocabularyTotals(
+            dict(zip(map(chr, letters.tolist()), letter_counts.tolist(), strict=True)),
+            n,
+            fields.within("observed", 0.0, 2.0**53),
+            fields.within("discounted", 0.0, 2.0**53),
+        )
         vocabulary = cls.__new__(cls)
         vocabulary._counts = vocabulary._spelling = np.zeros(0)
-        totals, tables, base, mass = _read_kept(kept, kind == "title", whose)
         vocabulary._rows = FeatureRows(starts_of([]), _NO_NUMBERS, _NO_NUMBERS)
-        unknown = NumberedTexts(np.zeros(totals.values + 1, np.uint32), b"")
-        vocabulary._begin(kind, totals, unknown)
+        vocabulary._begin(kind, totals, NumberedTexts(np.zeros(n + 1, np.uint32), b""))
+        tables = VocabularyTables(Places(values), number, Places(features), starts, holders)
         vocabulary._use(tables, base, mass)
         return vocabulary
 
@@ -280,21 +267,14 @@ class Vocabulary:
         self.alphabet = max(len(self.letters), 2)
         self._unseen = (totals.discounted + 1) / (totals.observed + 1)
 
-    def _weigh(
-        self,
-        values: Places,
-        number: NDArray[np.int32],
-        features: Places,
-        starts: IntArray,
-        holders: NDArray[np.int32],
-    ) -> None:
+    def _weigh(self, tables: VocabularyTables) -> None:
         """Compute base probabilities and masses from the counts."""
         counts, rows = self._counts, self._rows
         seen = (counts - np.minimum(counts, 1.0) * _DISCOUNT) / (self._totals.observed + 1)
         base = seen + self._unseen * self._spelling
         weights = base.repeat(np.diff(rows.starts))
-        mass = np.bincount(rows.features, weights, len(features)).astype(np.float64)
-        self._use(VocabularyTables(values, number, features, starts, holders), base, mass)
+        mass = np.bincount(rows.features, weights, len(tables.features)).astype(np.float64)
+        self._use(tables, base, mass)
 
     def _use(self, tables: VocabularyTables, base: FloatArray, mass: FloatArray) -> None:
         self._tables = tables

@@ -26,7 +26,7 @@ from array import array
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -167,13 +167,12 @@ class PartReader:
         return self._within + name
 
 
+@dataclass(eq=False, slots=True)
 class Strings:
     """Many short texts joined into one, in UTF-8, with the position of each, shape [texts + 1]."""
 
-    __slots__ = ("starts", "whole")
-
-    def __init__(self, whole: bytes, starts: IntArray) -> None:
-        self.whole, self.starts = whole, starts
+    whole: bytes
+    starts: IntArray
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Strings:
@@ -354,24 +353,18 @@ class Weights:
         return column
 
 
+@dataclass(eq=False, slots=True)
 class Bags:
     """Rows of tokens: columns ascending within a row, the sum of its weights, and a scale.
 
     Scaled, the squares of a row sum to 1; the scale of a text without tokens is 0.
     """
 
-    __slots__ = ("columns", "mass", "scale", "starts", "weight")
-
-    def __init__(
-        self,
-        weight: FloatArray,
-        starts: IntArray,
-        columns: NDArray[np.int32],
-        mass: FloatArray,
-        scale: FloatArray,
-    ) -> None:
-        self.weight, self.starts, self.columns = weight, starts, columns
-        self.mass, self.scale = mass, scale
+    weight: FloatArray
+    starts: IntArray
+    columns: NDArray[np.int32]
+    mass: FloatArray
+    scale: FloatArray
 
     @classmethod
     def of(cls, weight: FloatArray, starts: IntArray, columns: NDArray[np.int32]) -> Bags:

@@ -303,6 +303,7 @@ def row_pairs(i: ArrayLike, j: ArrayLike) -> RowPairs:
     return np.stack([np.asarray(i), np.asarray(j)], axis=1).astype(np.int32)
 
 
+@dataclass(eq=False)
 class File:
     """The statements of a file: their digests, shape [rows, 2], and fragments by row.
 
@@ -311,30 +312,27 @@ class File:
     reads nothing.
     """
 
-    def __init__(
-        self,
-        reader: StatementReader,
-        digests: IntArray,
-        counts: IntArray,
-        rows: Rows,
-        names: tuple[IntArray, IntArray],
-        facts: FloatArray,
-        worths: Mapping[str, Worth],
-        differences: Differences,
-        learned: FittedOdds | None,
-    ) -> None:
-        self._reader, self._digests, self._names, self._facts = reader, digests, names, facts
-        self.counts, self.rows, self.worths = counts, rows, worths
-        self.differences, self.learned = differences, learned
-        log_ratios = [worth.log_ratio for worth in worths.values()]
-        told = np.array(log_ratios), np.array([worth.functional for worth in worths.values()])
+    reader: StatementReader
+    digests: IntArray
+    counts: IntArray
+    rows: Rows
+    names: tuple[IntArray, IntArray]
+    facts: FloatArray
+    worths: Mapping[str, Worth]
+    differences: Differences
+    learned: FittedOdds | None
+
+    def __post_init__(self) -> None:
+        learned, reader, facts, digests = self.learned, self.reader, self.facts, self.digests
+        worths = [(worth.log_ratio, worth.functional) for worth in self.worths.values()]
+        told = np.array([ratio for ratio, _ in worths]), np.array([one for _, one in worths])
         read = () if learned is None else learned.attributes
         naming = np.array([name in reader.naming for name in read], np.uint8)
         self._told = *told, facts, naming
         handle, log_alpha = (0, 0.0) if learned is None else (learned.handle, learned.log_alpha)
         self._worths = np.array(
             (
-                *(*map(address, self._told[:3]), len(facts), address(differences.told)),
+                *(*map(address, self._told[:3]), len(facts), address(self.differences.told)),
                 *(handle, address(naming), 0),
             )
         )
@@ -393,20 +391,20 @@ class File:
     @property
     def naming(self) -> tuple[str, ...]:
         """The attributes that name a fragment."""
-        return self._reader.naming
+        return self.reader.naming
 
     def dump(self) -> Part:
-        rows, (numbers, counts) = self.rows, self._names
+        rows, (numbers, counts) = self.rows, self.names
         return {
-            "reader": self._reader.dump(),
-            "statements": self._digests,
+            "reader": self.reader.dump(),
+            "statements": self.digests,
             "fragments": self.counts,
             "table": rows.table.dump(),
             "standings": {way: getattr(rows, way) for way in (*WAYS, "best_odds")},
             "differences": self.differences.dump(),
             **({} if self.learned is None else {"fitted": self.learned.dump()}),
             "called": {"numbers": numbers, "counts": counts},
-            "facts": self._facts,
+            "facts": self.facts,
             "worths": {str(at): worth.dump() for at, worth in enumerate(self.worths.values())},
         }
 
@@ -441,7 +439,7 @@ class File:
         at = int(np.searchsorted(self._first, first))
         while at < len(self._first) and self._first[at] == first:
             row = int(self._order[at])
-            if self._digests[row, 1] == second:
+            if self.digests[row, 1] == second:
                 return row
             at += 1
         return None
@@ -467,7 +465,7 @@ class File:
 
     def placed(self, said: Statement) -> tuple[Rows, IntArray]:
         """The row of a statement outside the file, and the rows of the file near it."""
-        table = self._reader.table([said])
+        table = self.reader.table([said])
         ways = zip((table.trigrams, table.all_text), self._near, strict=True)
         letters, words = (index.nearest(bags, table.linked) for bags, index in ways)
         found = letters[0], words[0], self._other_scripts.nearest_to(table)
@@ -486,7 +484,7 @@ class File:
             best = best_odds(1, np.zeros_like(row_pairs(placed, placed)), odds)
         once, n, tops = np.ones(1, np.int64), int(self.counts.sum()), (letters[1], words[1], best)
         held = slots, self.differences.read(table)
-        return _rows(table, tops, held, self._names, once, self.worths, n), placed
+        return _rows(table, tops, held, self.names, once, self.worths, n), placed
 
     def describe(self, a: Rows, i: ArrayLike, b: Rows, j: ArrayLike) -> FloatArray:
         """`FEATURES` of rows i of the first and j of the second, shape [pairs, features]."""
@@ -575,7 +573,7 @@ def _facts(file: File, said: Sequence[Statement], pairs: RowPairs) -> FloatArray
     nearest = (np.maximum(tops[:, 0], 0.0) for tops in (rows.letters, rows.words))
     return np.array(
         [
-            *(np.log1p(len(table)), len(file._names[0]) / len(table)),
+            *(np.log1p(len(table)), len(file.names[0]) / len(table)),
             float(np.mean([len(one) for one in said])),
             float(table.names.count[first].mean()),
             *(np.log(n), n / len(table), float(np.diff(table.names.text.starts)[first].mean())),

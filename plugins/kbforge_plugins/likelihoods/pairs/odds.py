@@ -33,6 +33,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -167,6 +168,7 @@ def _tokens(bags: Bags) -> Iterator[tuple[int, float]]:
     return zip(columns.tolist(), weights.tolist(), strict=True)
 
 
+@dataclass(eq=False)
 class OddsLinks:
     """The candidate pairs of a file by row, ascending, and their log odds minus `APART`, in units.
 
@@ -174,22 +176,19 @@ class OddsLinks:
     numbers of links and first rows; and `own`, the log odds of two identical fragments.
     """
 
-    def __init__(
-        self,
-        starts: IntArray,
-        second: NDArray[np.int32],
-        above: NDArray[np.int32],
-        own: NDArray[np.int32],
-    ) -> None:
-        self._starts = starts
-        self.second, self.above, self.own = second, above, own
-        back, back_first = np.empty((2, len(second)), np.int32)
-        back_starts = np.empty(len(starts), np.int64)
-        self._back_starts, self._back, self._back_first = back_starts, back, back_first
-        by_second = back_starts, back, back_first
-        self.arrays: tuple[NDArray[np.integer[Any]], ...] = (starts, second, above, *by_second, own)
-        told = address(back_starts), address(back), address(back_first)
-        kernel_library().kb_links_back(len(own), address(starts), address(second), *told)
+    starts: IntArray
+    second: NDArray[np.int32]
+    above: NDArray[np.int32]
+    own: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        self._back, self._back_first = back = np.empty((2, len(self.second)), np.int32)
+        self._back_starts = np.empty(len(self.starts), np.int64)
+        by_first, by_second = (self.starts, self.second), (self._back_starts, *back)
+        self.arrays: tuple[NDArray[np.integer[Any]], ...]
+        self.arrays = (*by_first, self.above, *by_second, self.own)
+        told = map(address, (*by_first, *by_second))
+        kernel_library().kb_links_back(len(self.own), *told)
 
     @classmethod
     def fitted(cls, pairs: RowPairs, above: NDArray[np.int32], own: NDArray[np.int32]) -> OddsLinks:
@@ -203,11 +202,11 @@ class OddsLinks:
     @property
     def first(self) -> IntArray:
         """The first row of each link."""
-        return np.repeat(np.arange(len(self.own)), np.diff(self._starts))
+        return np.repeat(np.arange(len(self.own)), np.diff(self.starts))
 
     def of(self, row: Row) -> tuple[IntArray, IntArray]:
         """The links of a row: their numbers, and the other rows."""
-        here = np.arange(self._starts[row], self._starts[row + 1])
+        here = np.arange(self.starts[row], self.starts[row + 1])
         back = slice(self._back_starts[row], self._back_starts[row + 1])
         return (
             np.concatenate([self._back[back], here]),
@@ -216,7 +215,7 @@ class OddsLinks:
 
     def of_many(self, rows: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """The links of several rows: their numbers, the positions in `rows`, and the other rows."""
-        here, of_here = spread(self._starts, rows)
+        here, of_here = spread(self.starts, rows)
         there, of_there = spread(self._back_starts, rows)
         return (
             np.concatenate([self._back[there], here]),
@@ -226,10 +225,10 @@ class OddsLinks:
 
     def with_odds(self, above: NDArray[np.int32]) -> OddsLinks:
         """The same links with other log odds of two different rows."""
-        return OddsLinks(self._starts, self.second, above, self.own)
+        return replace(self, above=above)
 
     def dump(self) -> Part:
-        sizes = np.diff(self._starts).astype(np.int32)
+        sizes = np.diff(self.starts).astype(np.int32)
         return {"sizes": sizes, "second": self.second, "above": self.above, "own": self.own}
 
     @classmethod
@@ -259,26 +258,21 @@ _BLOCK = 1 << 14  # pairs
 _MOST_CACHED = 1 << 14
 
 
+@dataclass(eq=False)
 class Odds:
     """The log odds of pairs in one file: the sum of the trees over `file.FEATURES`, corrected by
     what answers taught."""
 
-    def __init__(
-        self,
-        file: File,
-        trees: Trees,
-        links: OddsLinks,
-        link: str | None = None,
-        bias: float = 0.0,
-        matches: float = 0.0,
-        one_to_one: bool = False,
-        layer: Layer | None = None,
-    ) -> None:
-        self.file, self.trees, self.links, self._link = file, trees, links, link
-        self.bias = bias  # of the log odds of candidates, where tables are linked
-        self.matches = matches  # so many are expected between them
-        self.one_to_one = one_to_one  # whether the linked tables seem to be; not kept
-        self.layer = layer  # None where nothing was taught
+    file: File
+    trees: Trees
+    links: OddsLinks
+    link: str | None = None
+    bias: float = 0.0  # of the log odds of candidates, where tables are linked
+    matches: float = 0.0  # so many are expected between them
+    one_to_one: bool = False  # whether the linked tables seem to be; not kept
+    layer: Layer | None = None  # None where nothing was taught
+
+    def __post_init__(self) -> None:
         self._row_in_file: dict[Statement, Row] = {}  # cache
         self.forget()
 
@@ -374,7 +368,7 @@ class Odds:
         other = self
         if trees is not self.trees:
             pairs = row_pairs(self.links.first, self.links.second)
-            other = Odds.of_pairs(self.file, pairs, trees, self._link)
+            other = Odds.of_pairs(self.file, pairs, trees, self.link)
         different = asked.rows[:, 0] != asked.rows[:, 1]
         asked, predicted = asked.where(different), predicted[different] + other.bias
         before = loss_of(asked.plain, asked.same)
@@ -411,8 +405,7 @@ class Odds:
             some = slice(start, start + _BLOCK)
             here = plain[some] if layer is None else layer.odds(plain[some], features[some])
             above[some] = above_apart(here)
-        file, told = self.file, (self._link, self.bias, self.matches, self.one_to_one)
-        return Odds(file, self.trees, links.with_odds(above), *told, layer)
+        return replace(self, links=links.with_odds(above), layer=layer)
 
     def dump(self) -> Part:
         return {
@@ -448,7 +441,7 @@ class Odds:
         None."""
         renaming = self.file.renaming
         read = fragment if renaming is None else renaming.of(fragment)
-        said = statement_of(read, self._link)
+        said = statement_of(read, self.link)
         row = self._row_of.get(said) if place else None
         row = self._row_in_file.get(said) if row is None else row
         if row is not None:

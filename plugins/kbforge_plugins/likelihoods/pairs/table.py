@@ -521,20 +521,15 @@ class _Parts:
         self.attributes = np.array([len(one) for one in statements], dtype=np.int64)
 
 
+@dataclass(eq=False)
 class StatementReader:
     """Makes tables of statements, all with the columns and weights of one file."""
 
-    def __init__(
-        self,
-        naming: tuple[str, ...],
-        weights: Mapping[str, Weights],
-        columns: Mapping[str, Weights],
-        kinds: Mapping[str, Kind],
-        amounts: frozenset[str],
-    ) -> None:
-        self.naming, self.weights, self.columns = naming, weights, columns
-        self.kinds = kinds  # of the attributes that are not read as they are stated
-        self.amounts = amounts  # the columns of magnitudes
+    naming: tuple[str, ...]
+    weights: Mapping[str, Weights]
+    columns: Mapping[str, Weights]
+    kinds: Mapping[str, Kind]  # of the attributes that are not read as they are stated
+    amounts: frozenset[str]  # the columns of magnitudes
 
     @classmethod
     def fitted(
