@@ -186,27 +186,17 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
+@dataclass(eq=False)
 class Guard:
-    """Lets through what `Access` allows, and bounds bodies; see the module.
+    """Lets through what `Access` allows, and bounds bodies; see the module."""
 
-    Attributes:
-        app: the application behind it.
-        access: what it allows.
-        silence: maximum seconds without a byte of a body.
-        most_held: maximum bytes of the bodies of all current requests.
-        held: bytes of the bodies of current requests.
-        on_answer: called with the scope, the status and the seconds of each answer.
-
-    """
-
-    def __init__(
-        self,
-        app: ASGIApp,
-        access: Access,
-        on_answer: Callable[[Scope, int, float], None] = lambda *_: None,
-    ) -> None:
-        self.app, self.access, self.on_answer = app, access, on_answer
-        self.silence, self.most_held, self.held = 10.0, 128 << 20, 0
+    app: ASGIApp  # behind it
+    access: Access
+    # called with the scope, the status and the seconds of each answer
+    on_answer: Callable[[Scope, int, float], None] = lambda *_: None
+    silence: float = 10.0  # maximum seconds without a byte of a body
+    most_held: int = 128 << 20  # maximum bytes of the bodies of all current requests
+    held: int = 0  # bytes of these
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; lifespan events pass, and there are no web sockets."""

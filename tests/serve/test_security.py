@@ -323,16 +323,12 @@ def test_a_slow_body_is_ended() -> None:
         "query_string": b"",
         "headers": [(b"host", b"localhost"), (b"content-length", b"10")],
     }
-    guard = Guard(ECHO, Access())
-    guard.silence = 0.01
-    asyncio.run(guard(scope, receive, send))
+    asyncio.run(Guard(ECHO, Access(), silence=0.01)(scope, receive, send))
     assert sent[0]["status"] == 408
 
 
 def test_who_sends_too_much_at_once_is_asked_to_come_again() -> None:
-    guard = Guard(ECHO, Access())
-    guard.most_held = 100
-    guarded = TestClient(guard, "http://localhost")
+    guarded = TestClient(Guard(ECHO, Access(), most_held=100), "http://localhost")
     for _ in range(3):  # what was answered is held no more
         assert guarded.post("/api/x", content=b"x" * 100).status_code == 200
     refused = guarded.post("/api/x", content=b"x" * 101)

@@ -89,34 +89,24 @@ class Part(NamedTuple):
     probability: float  # that these mentions are another entity
 
 
+@dataclass(eq=False)
 class Plan:
-    """The nodes of the resolved graph.
+    """The nodes of the resolved graph."""
 
-    Args:
-        grouping: of the fragments.
-        keys: the key of each fragment, in the order of the graph.
-        recorded: the keys that have a record; a key without one survives only among such.
-        new_key: names the nodes of a key after the first.
-        at_least: the least probability of a change.
+    grouping: Grouping  # of the fragments
+    keys: Mapping[str, str]  # the key of each fragment, in the order of the graph
+    recorded: Mapping[str, object]  # the keys that have a record; one without survives among such
+    new_key: NewKey  # names the nodes of a key after the first
+    least: float  # probability of a change
 
-    """
-
-    def __init__(
-        self,
-        grouping: Grouping,
-        keys: Mapping[str, str],
-        recorded: Mapping[str, object],
-        new_key: NewKey,
-        at_least: float,
-    ) -> None:
-        self._grouping, self._keys, self.least = grouping, keys, at_least
-        self._order = {id: at for at, id in enumerate(keys)}
+    def __post_init__(self) -> None:
+        self._order = {id: at for at, id in enumerate(self.keys)}
         self.parted: dict[str, list[Part]] = {}
         self.nodes: list[Node] = []
         for mentions in self._part():
-            self.nodes += self._join(mentions, recorded)
+            self.nodes += self._join(mentions)
         self.nodes.sort(key=lambda node: self._order[node.mentions[node.survivor][0]])
-        self._name(new_key)
+        self._name()
         self._node_of = {
             id: node for node in self.nodes for ids in node.mentions.values() for id in ids
         }
@@ -129,7 +119,7 @@ class Plan:
             if nodes[1:]:
                 first = nodes[0].mentions[key]
                 self.parted[key] = [
-                    Part(node, 1 - grouping.together(node.mentions[key], first))
+                    Part(node, 1 - self.grouping.together(node.mentions[key], first))
                     for node in nodes[1:]
                 ]
 
@@ -137,10 +127,10 @@ class Plan:
         """The mentions of each key in each entity, after the first step."""
         entities: list[dict[str, list[str]]] = []
         places = defaultdict[str, list[int]](list)
-        for at, mentions in enumerate(self._grouping.entities):
+        for at, mentions in enumerate(self.grouping.entities):
             of_key = defaultdict[str, list[str]](list)
             for id in sorted(mentions, key=self._order.__getitem__):
-                of_key[self._keys[id]].append(id)
+                of_key[self.keys[id]].append(id)
             entities.append(of_key)
             for key in of_key:
                 places[key].append(at)
@@ -148,42 +138,40 @@ class Plan:
             main, *others = sorted(found, key=lambda at: -len(entities[at][key]))
             for at in others:
                 there, here = entities[at][key], entities[main][key]
-                if 1 - self._grouping.together(there, here) < self.least:
+                if 1 - self.grouping.together(there, here) < self.least:
                     here += entities[at].pop(key)
             entities[main][key].sort(key=self._order.__getitem__)
         return filter(None, entities)
 
-    def _join(
-        self, mentions: Mapping[str, Mentions], recorded: Mapping[str, object]
-    ) -> Iterator[Node]:
+    def _join(self, mentions: Mapping[str, Mentions]) -> Iterator[Node]:
         """The nodes of an entity; the survivor of each has a record, and then most mentions."""
 
         def rank(key: str) -> tuple[bool, int, int]:
-            return key not in recorded, -len(mentions[key]), self._order[mentions[key][0]]
+            return key not in self.recorded, -len(mentions[key]), self._order[mentions[key][0]]
 
         left = sorted(mentions, key=rank)
         while left:
             node = Node(left[0], mentions={left[0]: mentions[left[0]]})
             for key in left[1:]:
-                probability = self._grouping.together(mentions[key], mentions[node.survivor])
+                probability = self.grouping.together(mentions[key], mentions[node.survivor])
                 if probability >= self.least:
                     node.mentions[key] = mentions[key]
                     node.probability[key] = probability
             left = [key for key in left if key not in node.mentions]
             yield node
 
-    def _name(self, new_key: NewKey) -> None:
+    def _name(self) -> None:
         of_survivor: dict[str, list[Node]] = {}
         for node in self.nodes:
             of_survivor.setdefault(node.survivor, []).append(node)
-        taken = set(self._keys.values())
+        taken = set(self.keys.values())
         for key, nodes in of_survivor.items():
             nodes.sort(key=lambda node: -len(node.mentions[key]))
             nodes[0].key, number = key, 1
             for node in nodes[1:]:
                 while not node.key or node.key in taken:
                     number += 1
-                    node.key = new_key(key, number)
+                    node.key = self.new_key(key, number)
                 taken.add(node.key)
 
     def nodes_at(self, key: str, unit: str = "") -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,20 +31,19 @@ def gold_clusters(fragments: Sequence[Fragment]) -> list[Cluster]:
     return [tuple(cluster) for cluster in members.values()]
 
 
+@dataclass
 class Runs:
     """A spec, ready to be clustered at any alpha with common random numbers."""
 
-    def __init__(
-        self,
-        fragments: Sequence[Fragment],
-        spec: ModelSpec,
-        clusterer: Clusterer,
-        rng: np.random.Generator,
-    ) -> None:
-        self._fragments, self._spec, self._clusterer = fragments, spec, clusterer
-        self._seed = int(rng.integers(2**63))
+    fragments: Sequence[Fragment]
+    spec: ModelSpec
+    clusterer: Clusterer
+    rng: np.random.Generator
+
+    def __post_init__(self) -> None:
+        self._seed = int(self.rng.integers(2**63))
 
     def cluster(self, log_alpha: float) -> Posterior:
         """The posterior at this log alpha."""
-        spec = replace(self._spec, alpha=float(np.exp(log_alpha)))
-        return self._clusterer.cluster(self._fragments, spec, np.random.default_rng(self._seed))
+        spec = replace(self.spec, alpha=float(np.exp(log_alpha)))
+        return self.clusterer.cluster(self.fragments, spec, np.random.default_rng(self._seed))

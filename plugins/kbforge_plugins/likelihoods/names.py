@@ -107,23 +107,20 @@ class _NameFacts:
         return self.log_again - self.log_base
 
 
+@dataclass(eq=False)
 class Rarity:
     """The rarity of names: the words of the different names of a file, further ones by digest."""
 
-    def __init__(
-        self,
-        names: int,
-        lengths: Mapping[int, int],
-        words: Mapping[str, int],
-        places: Places,
-        counts: IntArray,
-        together: float | None,
-    ) -> None:
-        self._n, self._lengths, self._words = names, lengths, words
-        self._places, self._counts = places, counts
-        self._together = together
-        self._total = max(names, 1)
-        self._all_words = max(sum(words.values()) + int(counts.sum()), 1)
+    n: int  # of the names
+    lengths: Mapping[int, int]
+    words: Mapping[str, int]
+    places: Places
+    counts: IntArray
+    together: float | None
+
+    def __post_init__(self) -> None:
+        self._total = max(self.n, 1)
+        self._all_words = max(sum(self.words.values()) + int(self.counts.sum()), 1)
         self._facts: dict[str, _NameFacts] = {}
 
     @classmethod
@@ -146,15 +143,15 @@ class Rarity:
 
     def dump(self) -> LearnedState:
         """All counts, with words as digests."""
-        words, counts = self._places.digests, self._counts
-        if self._words:
-            found = digests_of(self._words)
+        words, counts = self.places.digests, self.counts
+        if self.words:
+            found = digests_of(self.words)
             order = np.argsort(found, kind="stable")
             words = found[order]
-            counts = np.fromiter(self._words.values(), np.int64, len(found))[order]
-        lengths = np.array(sorted(self._lengths.items()), np.int64).reshape(-1, 2)
+            counts = np.fromiter(self.words.values(), np.int64, len(found))[order]
+        lengths = np.array(sorted(self.lengths.items()), np.int64).reshape(-1, 2)
         return LearnedState(
-            {"names": self._n}, {"lengths": lengths, "words": words, "counts": counts}
+            {"names": self.n}, {"lengths": lengths, "words": words, "counts": counts}
         )
 
     def facts(self, name: str) -> _NameFacts:
@@ -162,7 +159,7 @@ class Rarity:
         found = self._facts.get(name)
         if found is None:
             log_base = -math.log(self._total + 1)
-            q = self._together or self._probability(name)
+            q = self.together or self._probability(name)
             log_again = log_base + (math.log(q / (1 - q)) if name else -_ANOTHER_NAME)
             found = self._facts[name] = _NameFacts(digest_of(name), log_base, log_again)
         return found
@@ -171,7 +168,7 @@ class Rarity:
         """q, the probability that two fragments with this name are one entity."""
         words = name.split()
         log_expected = math.log(self._total) + math.log(
-            (self._lengths.get(len(words), 0) + 1) / (self._total + 1)
+            (self.lengths.get(len(words), 0) + 1) / (self._total + 1)
         )
         for word in words:
             log_expected += math.log((self._names_with(word) + 1) / (self._all_words + 1))
@@ -179,10 +176,10 @@ class Rarity:
         return min(max(q, _LEAST), _MOST)
 
     def _names_with(self, word: str) -> int:
-        found = self._words.get(word)
+        found = self.words.get(word)
         if found is None:
-            place = self._places.of(word)
-            found = int(self._counts[place]) if place >= 0 else 0
+            place = self.places.of(word)
+            found = int(self.counts[place]) if place >= 0 else 0
         return found
 
 

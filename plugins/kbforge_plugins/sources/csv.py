@@ -178,25 +178,24 @@ def _reason(error: csv.Error) -> str:
     return quoted(text)
 
 
+@dataclass(eq=False)
 class _Lines:
     """The lines of a file for `csv.reader`; lines of a broken record can be read again.
 
     `passed` counts the rows with only delimiters, `counts` also the blank lines.
     """
 
-    def __init__(
-        self,
-        name: str,
-        stream: BinaryIO,
-        on_bad: OnBad,
-        encoding: str,
-        delimiter: str,
-        counts: Counter[str],
-    ) -> None:
-        self._path, self._stream, self._on_bad, self.encoding = name, stream, on_bad, encoding
-        self._file = lines_of(stream, name, on_bad)
+    name: str
+    stream: BinaryIO
+    on_bad: OnBad
+    encoding: str
+    delimiter: str
+    counts: Counter[str]
+
+    def __post_init__(self) -> None:
+        self._file = lines_of(self.stream, self.name, self.on_bad)
         self._left = 0  # records until the kernel reads on
-        self._blank, self._counts = delimiter.encode() + b" \t", counts
+        self._blank = self.delimiter.encode() + b" \t"
         self._ahead: deque[tuple[int, bytes]] = deque()
         self._number = self.passed = 0
         self._record: list[tuple[int, bytes]] = []
@@ -210,9 +209,9 @@ class _Lines:
         if self._left >= 0 or not self._number:
             return 0
         self._left = _RECORDS - 1
-        lines, rows = into.take_text(cast(Any, self._stream), self._number, number + self.passed)
+        lines, rows = into.take_text(cast(Any, self.stream), self._number, number + self.passed)
         self._number += lines
-        self._file = lines_of(self._stream, self._path, self._on_bad, self._number)
+        self._file = lines_of(self.stream, self.name, self.on_bad, self._number)
         return rows
 
     def begin(self) -> None:
@@ -226,7 +225,7 @@ class _Lines:
                 self._ahead.popleft()
                 self._number, self.passed = number, self.passed + bool(line)
             if blank + is_blank:
-                self._counts[BLANK] += blank + is_blank
+                self.counts[BLANK] += blank + is_blank
             if not is_blank:
                 return
             if self.passed > last:
@@ -246,7 +245,7 @@ class _Lines:
     @property
     def where(self) -> str:
         """`file:line` of the record's first line."""
-        return f"{self._path}:{self.first}"
+        return f"{self.name}:{self.first}"
 
     @property
     def raw(self) -> bytes:

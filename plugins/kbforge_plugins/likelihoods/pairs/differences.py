@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import isqrt
@@ -69,20 +70,18 @@ def measure(value: str) -> float:
     return int(year) + (months + (min(max(int(day or 1), 1), 31) - 1) / 31) / 12
 
 
+@dataclass(eq=False)
 class Differences:
     """The rules of a file: shapes [rules, 2] of places in `attributes`, [rules, bins - 1] and
     [rules, bins]."""
 
-    def __init__(
-        self,
-        attributes: tuple[str, ...],
-        which: IntArray,
-        bounds: FloatArray,
-        log_ratio: FloatArray,
-    ) -> None:
-        self.attributes, self.which = attributes, which
-        self.bounds, self.log_ratio = bounds, log_ratio
-        sizes, arrays = (len(which), len(attributes)), (which, bounds, log_ratio)
+    attributes: tuple[str, ...]
+    which: IntArray
+    bounds: FloatArray
+    log_ratio: FloatArray
+
+    def __post_init__(self) -> None:
+        sizes, arrays = (len(self), len(self.attributes)), (self.which, self.bounds, self.log_ratio)
         self.told = np.array((*sizes, *map(address, arrays)), np.int64)  # what the kernel reads
 
     def __len__(self) -> int:
