@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from kbforge import registry
@@ -89,7 +89,15 @@ def export(
     exporter = registry.create("exporters", format_name, {})
     if not _running.acquire(blocking=False):
         raise BusyError("too many exports at once; try again", _BUSY)
-    written = _written(readers, exporter, policy, wanted, order, words)
+
+    def view_of(store: Store) -> View:
+        whole = readers.view_of(store, by_name=False)
+        view: View = whole
+        if wanted != Filter():
+            view = _Listed(whole, store, wanted, order, words)
+        return view if policy is None else GoldenView(view, Policy(policy))
+
+    written = _written(readers, exporter, view_of)
     first = next(written, b"")
     return _joined(first, written)
 
@@ -106,12 +114,7 @@ def _joined(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _written(
-    readers: Readers,
-    exporter: Exporter,
-    policy: str | None,
-    wanted: Filter,
-    order: Order,
-    words: WordIndex | None,
+    readers: Readers, exporter: Exporter, view_of: Callable[[Store], View]
 ) -> Iterator[bytes]:
     """The exporter's output, from a thread; its error is raised at the end."""
     out, into = os.pipe()
@@ -120,12 +123,7 @@ def _written(
     def write() -> None:
         try:
             with readers.store() as store:
-                whole = readers.view_of(store, by_name=False)
-                view: View = whole
-                if wanted != Filter():
-                    view = _Listed(whole, store, wanted, order, words)
-                view = view if policy is None else GoldenView(view, Policy(policy))
-                exporter.export(view, f"/dev/fd/{into}")
+                exporter.export(view_of(store), f"/dev/fd/{into}")
         except BrokenPipeError:  # the client has gone
             pass
         except BaseException as error:

@@ -17,12 +17,14 @@ While entities change, those that changed since their confidence was computed ar
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
+import msgspec
 import orjson
 from fastapi import Depends, Query
 from pydantic import BeforeValidator, Field
@@ -254,15 +256,10 @@ def _begin(after: str | None, order: Order) -> list[float] | None:
     """The key after which a page begins."""
     if after is None:
         return None
-    try:
-        key = orjson.loads(after)
-    except orjson.JSONDecodeError:
-        key = None
-    if not (
-        isinstance(key, list)
-        and len(key) == len(_KEYS[order])
-        and all(type(part) in (int, float) for part in key)
-    ):
+    key = list[float]()
+    with contextlib.suppress(msgspec.MsgspecError, ValueError):
+        key = msgspec.json.decode(after, type=list[float])
+    if len(key) != len(_KEYS[order]):
         raise UsageError(f"after: expected what `after` said, got {quoted(after)}")
     return key
 

@@ -17,7 +17,7 @@ from kbforge.testing.likelihood import same, stored
 from kbforge.texts.kinds import KINDS, Kind, feature_names, features_of
 from kbforge.texts.statements import StatedValues
 from kbforge_plugins.likelihoods.attributes.fitting import (
-    discounts_of,
+    discounted,
     keys_shared,
     vocabularies_of,
 )
@@ -282,7 +282,8 @@ def found_for(fragments: list[Fragment], clusters: list[tuple[int, ...]]) -> dic
     records = encoder.encode_all(fragments)
     rates = {name: AttributeRates.prior(v.kind) for name, v in vocabularies.items()}
     sharing = keys_shared([*vocabularies.values()], records)
-    found = discounts_of(vocabularies, rates, records, clusters, sharing)
+    made = discounted(vocabularies, rates, records, clusters, sharing)
+    found = [one.discount for one in made.values()]
     return dict(zip(vocabularies, found, strict=True))
 
 

@@ -29,6 +29,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
@@ -61,6 +62,7 @@ from kbforge_lm.likelihoods.ngram import COUNTS_FILE, Bigram, NgramCounts
 DEFAULT_ALPHA = 1000.0
 
 
+@dataclass(eq=False)
 class Gpt(Likelihood):
     """A transformer that reads sets of fragments; the default model ships with the package.
 
@@ -81,17 +83,15 @@ class Gpt(Likelihood):
 
     takes_device = loads_bundles = alpha_from_file = keeps = True
 
-    def __init__(
-        self,
-        device: Literal["cpu", "cuda"] = "cpu",
-        precision: Literal["auto", "fp32", "bf16"] = "auto",
-        batch_tokens: int = 0,
-        cache_mb: int = 64,
-        reading_mb: int = 512,
-        surrogate_weight: float = 1.0,
-    ) -> None:
-        path = shipped_model()
-        self._load(path, device, precision, batch_tokens, cache_mb, reading_mb, surrogate_weight)
+    device: Literal["cpu", "cuda"] = "cpu"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    batch_tokens: int = 0
+    cache_mb: int = 64
+    reading_mb: int = 512
+    surrogate_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        self._load(shipped_model())
 
     @classmethod
     def from_bundle(cls, path: Path, **options: Any) -> Self:
@@ -103,13 +103,9 @@ class Gpt(Likelihood):
         model = cls.__new__(cls)
         chosen = inspect.signature(cls).bind(**options)
         chosen.apply_defaults()
-        model._load(path, **chosen.arguments)
+        vars(model).update(chosen.arguments)
+        model._load(path)
         return model
-
-    @property
-    def precision(self) -> str:
-        """The type of the weights in memory: "fp32" or "bf16"."""
-        return self._scorer.precision
 
     def fit(self, fragments: Sequence[Fragment]) -> str | None:
         """Fit the index to the fragments; the model stays as it was trained."""
@@ -143,44 +139,33 @@ class Gpt(Likelihood):
         # no fragments have no text, and probability one
         tokens = [self._tokenizer.encode(text) if text else [] for text in clusters]
         scores = self._scorer.score(tokens)
-        if self.surrogate is None or not self._surrogate_weight:
+        if self.surrogate is None or not self.surrogate_weight:
             return scores
         votes = self.surrogate.log_marginal(list(clusters.values()))
-        return scores + self._surrogate_weight * votes
+        return scores + self.surrogate_weight * votes
 
     def _text(self, cluster: Sequence[Fragment]) -> str:
         # a fragment with only a vector has no text
         return self._tokenizer.text([fragment for fragment in cluster if fragment.properties])
 
-    def _load(
-        self,
-        path: Path,
-        device: str,
-        precision: str,
-        batch_tokens: int,
-        cache_mb: int,
-        reading_mb: int,
-        surrogate_weight: float,
-    ) -> None:
-        if device == "cuda" and not torch.cuda.is_available():
+    def _load(self, path: Path) -> None:
+        if self.device == "cuda" and not torch.cuda.is_available():
             raise UsageError("likelihood gpt: device: there is no usable GPU")
-        if min(batch_tokens, cache_mb, reading_mb) < 0:
+        if min(self.batch_tokens, self.cache_mb, self.reading_mb) < 0:
             raise UsageError(
                 "likelihood gpt: batch_tokens, cache_mb and reading_mb cannot be negative"
             )
-        if not 0 <= surrogate_weight < math.inf:
+        if not 0 <= self.surrogate_weight < math.inf:
             raise UsageError("likelihood gpt: surrogate_weight: expected 0 or more")
         where = quoted(str(path), 400)
         bundle = read_bundle(path)
         model: LanguageModel = from_bundle(bundle, where)
         self._tokenizer = model.tokenizer
-        self._scorer = SequenceScorer(
-            model, torch.device(device), precision, batch_tokens or None, reading_mb * MEBIBYTE
-        )
-        self._scores: BoundedMemory[str, float] = BoundedMemory(cache_mb * MEBIBYTE)
+        sizes = self.batch_tokens or None, self.reading_mb * MEBIBYTE
+        self._scorer = SequenceScorer(model, torch.device(self.device), self.precision, *sizes)
+        self._scores: BoundedMemory[str, float] = BoundedMemory(self.cache_mb * MEBIBYTE)
         self.surrogate = _surrogate(bundle, where)
         self.index: CandidateIndex = Selective()
-        self._surrogate_weight = surrogate_weight
         calibrated = CALIBRATION_FILE in bundle.files
         self.default_alpha = (
             read_calibration(str(path / CALIBRATION_FILE)).alpha if calibrated else DEFAULT_ALPHA

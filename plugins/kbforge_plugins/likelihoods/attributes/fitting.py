@@ -197,14 +197,15 @@ _USUAL_AGREEMENT = 0.75
 _LEAST_DISCOUNT = 0.1
 
 
-def discounts_of(
+def discounted(
     vocabularies: Mapping[str, Vocabulary],
     rates: Rates,
     records: Sequence[Record],
     clusters: Sequence[Cluster],
     sharing: Sequence[SharedKeys],
-) -> list[float]:
-    """The discount of each attribute's evidence, above 0 and at most 1; the rates have none."""
+) -> dict[str, AttributeRates]:
+    """The rates, which have none, with the discount of each attribute's evidence, above 0 and at
+    most 1."""
     read_as = [(vocabulary, rates[name]) for name, vocabulary in vocabularies.items()]
     urns = UrnClusters(Encoder(vocabularies), read_as)
     urns.meet([[u for record in records for k, u in record if k == i] for i in range(len(read_as))])
@@ -225,7 +226,9 @@ def discounts_of(
         if votes.all >= _FEWEST_VOTES
     )
     split = shares[(len(shares) - 1) // 4] if shares else 1.0
-    return [votes.discount(split * m) for votes, m in zip(apart, usual, strict=True)]
+    found = (votes.discount(split * m) for votes, m in zip(apart, usual, strict=True))
+    pairs = zip(vocabularies, found, strict=True)
+    return {name: replace(rates[name], discount=discount) for name, discount in pairs}
 
 
 class _Votes:
@@ -490,21 +493,6 @@ def rates_of(
             vocabulary, held[index], AttributeRates.prior(vocabulary.kind), prior_weight
         )
         for index, (attribute, vocabulary) in enumerate(vocabularies.items())
-    }
-
-
-def discounted(
-    vocabularies: dict[str, Vocabulary],
-    rates: Rates,
-    records: Sequence[Record],
-    clusters: Sequence[Cluster],
-    sharing: Sequence[SharedKeys],
-) -> dict[str, AttributeRates]:
-    """The rates with each attribute's discount, from clusters and near misses."""
-    found = discounts_of(vocabularies, rates, records, clusters, sharing)
-    return {
-        name: replace(rates[name], discount=discount)
-        for name, discount in zip(vocabularies, found, strict=True)
     }
 
 

@@ -34,7 +34,7 @@ values: with q = [(1 - copy) c]_n / [c]_n the true value is not among them, so t
 sums to at most 1 - q and the second to q. As c grows it becomes the hit-miss model with independent
 errors (Copas and Hilton 1990; Steorts 2015).
 
-If other attributes mostly predict this one (`discounts_of`), every base probability is raised to
+If other attributes mostly predict this one (`discounted`), every base probability is raised to
 the power of a discount d: an agreement is worth d times the logarithm of its rarity. The odds of
 two groupings depend only on ratios of L.
 

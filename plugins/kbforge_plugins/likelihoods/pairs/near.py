@@ -45,7 +45,7 @@ class NearIndex:
     Args:
         bags: of all rows of the file.
         linked: the linked table of each row; rows of one table are not compared.
-        script: if given, rows in `but` are left out.
+        script: if given, rows in `but` are left out, and fewer rows are found, for rows in it.
         but: a script.
 
     """
@@ -54,7 +54,7 @@ class NearIndex:
         self, bags: Bags, linked: IntArray, script: IntArray | None = None, but: int = 0
     ) -> None:
         kernel, told = kernel_library(), np.array(bags.addresses)
-        self._linked = linked
+        self._linked, self._across = linked, script is not None
         work = _WORK_A_ROW * max(len(bags), 50)
         scripts = 0 if script is None else address(script)
         sizes = len(bags), address(told), len(bags.weight)
@@ -69,22 +69,10 @@ class NearIndex:
         Given `rows`, these are rows of the file, and each leaves out itself. Otherwise they are
         outside it; their tokens are added up from the last on.
         """
-        own = rows is not None
-        return self._found(bags, linked, rows, own, NEAREST, _LEAST_COSINE)
-
-    def across(self, bags: Bags, linked: IntArray, rows: IntArray | None = None) -> Near:
-        """The same for rows in the script that was left out; fewer rows."""
-        return self._found(bags, linked, rows, False, _NEAREST_ACROSS, _LEAST_ACROSS)[0]
-
-    def _found(
-        self,
-        bags: Bags,
-        linked: IntArray,
-        rows: IntArray | None,
-        own: bool,
-        most: int,
-        least: float,
-    ) -> tuple[Near, FloatArray]:
+        most, least = NEAREST, _LEAST_COSINE
+        if self._across:
+            most, least = _NEAREST_ACROSS, _LEAST_ACROSS
+        own = rows is not None and not self._across
         asked = np.arange(len(bags)) if rows is None else rows
         out = np.empty((len(asked), most), np.int32)
         cosines, told = np.empty(out.shape), np.array(bags.addresses)
@@ -111,11 +99,11 @@ class OtherScripts:
         table = self._table
         for script in self._scripts if len(self._scripts) > 1 else ():
             rows = np.flatnonzero(table.script == script)
-            yield rows, self._index(script).across(table.consonants, table.linked, rows)
+            yield rows, self._index(script).nearest(table.consonants, table.linked, rows)[0]
 
     def nearest_to(self, table: RecordTable) -> Near:
         """The same of one row outside the table."""
-        return self._index(int(table.script[0])).across(table.consonants, table.linked)
+        return self._index(int(table.script[0])).nearest(table.consonants, table.linked)[0]
 
     def _index(self, script: int) -> NearIndex:
         if script not in self._others:
