@@ -398,6 +398,10 @@ def _set_rules(store: str, rules: str, rehearse: bool, as_json: bool) -> None:
         said = f"{quoted(in_words(given), 400)}: in force already"
     elif done.told["exact"]:
         said += ", exactly as before the last change of rules"
+    for one in done.told["counts"]:
+        how = "state" if one["rule"] == "never" else "share"
+        values = f"{how} {counted(one['values'], 'value')} of {quoted(one['attribute'])}"
+        console.note(f"{one['rule']}: {counted(one['fragments'], 'fragment')} {values}")
     console.notes(done.told["notes"])
     if rehearse and not as_json:
         console.note(f"nothing changed: {said}")

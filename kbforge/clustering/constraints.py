@@ -96,10 +96,12 @@ def reconciled(
     If decisions contradict each other, the later one holds. `constraints` says which fragments are
     different in any case.
     """
-    stated = {x.id: constraints.stated(x) for x in fragments}
-    groups, kept, reasons, left = _Groups(stated), list[Decision](), list[str](), 0
+    named = {id for decision in decisions for id in (decision.first, decision.second)}
+    stated = {x.id: constraints.stated(x) for x in fragments if x.id in named}
+    components = Components(Constraints(link=constraints.link), DecisionGraph(()))
+    kept, reasons, left = list[Decision](), list[str](), 0
     for decision in reversed(decisions):
-        if groups.accept(decision):
+        if components.accept(decision, stated):
             kept.append(decision)
         elif len(reasons) < _MOST_NAMED:
             why = _contradiction([decision, *kept], constraints, stated)
@@ -127,47 +129,6 @@ def _contradiction(
             if holder.setdefault(value, id) != id:
                 return _linked_twice(graph, holder[value], id, value, constraints.link)
     raise AssertionError("the decisions can all hold")
-
-
-class _Groups:
-    """Groups of fragments that decisions merge, which groups are separate, and each group's linking
-    values."""
-
-    def __init__(self, stated: Mapping[str, Sequence[str]]) -> None:
-        self._stated = stated
-        self._group: dict[str, set[str]] = {}  # by fragment
-        self._apart: dict[int, set[int]] = {}  # by identity of a group
-        self._values: dict[int, set[str]] = {}
-
-    def accept(self, decision: Decision) -> bool:
-        """Add a decision unless it contradicts an earlier one."""
-        one, other = self._of(decision.first), self._of(decision.second)
-        if one is other:
-            return decision.same is True
-        if not decision.same:
-            self._apart[id(one)].add(id(other))
-            self._apart[id(other)].add(id(one))
-            return True
-        if id(other) in self._apart[id(one)] or self._values[id(one)] & self._values[id(other)]:
-            return False
-        small, large = sorted((one, other), key=len)
-        large |= small
-        for name in small:
-            self._group[name] = large
-        for third in self._apart[id(small)]:
-            self._apart[third].discard(id(small))
-            self._apart[third].add(id(large))
-        self._apart[id(large)] |= self._apart.pop(id(small))
-        self._values[id(large)] |= self._values.pop(id(small))
-        return True
-
-    def _of(self, name: str) -> set[str]:
-        group = self._group.get(name)
-        if group is None:
-            group = self._group[name] = {name}
-            self._apart[id(group)] = set()
-            self._values[id(group)] = {*self._stated.get(name, ())}
-        return group
 
 
 def called(decision: Decision) -> str:
@@ -269,10 +230,32 @@ class Components:
 
     def of(self, id: str) -> str | None:
         """The component of a fragment."""
-        name = self.graph.component.get(id, self._named.get(id))
+        name = first = self.graph.component.get(id, self._named.get(id))
         while name in self._merged:
             name = self._merged[name]
+        if first and name and first != name:  # long chains are followed once
+            self._merged[first] = name
         return name
+
+    def accept(self, decision: Decision, stated: Mapping[str, Sequence[str]]) -> bool:
+        """Add a decision unless it contradicts what holds; `stated` has linking values by id."""
+        for id in (decision.first, decision.second):
+            if id not in self._named:
+                self._named[id] = id
+                self._of[id] = _Component(dict.fromkeys(stated.get(id, ()), id))
+        one, other = self.of(decision.first), self.of(decision.second)
+        assert one is not None
+        assert other is not None
+        if one == other:
+            return decision.same is True
+        if not decision.same:
+            self.apart.setdefault(one, set()).add(other)
+            self.apart.setdefault(other, set()).add(one)
+        elif self._forbids(one, other) is not None:
+            return False
+        else:
+            self._merge(*sorted((one, other), key=lambda name: len(self._of[name].values)))
+        return True
 
     def add(self, fragments: Sequence[Fragment]) -> bool:
         """Add fragments, in order; whether that changed earlier components, or what is apart."""

@@ -4,7 +4,7 @@ An act says that groups of fragments are one entity each, and that some groups a
 All of that is one decision about two fragments, and its ties (`kbforge.jobs.decide`): so an act
 holds as a whole or is refused, and its undo withdraws all of it, exactly if nothing came after it.
 `accept` answers many questions. Each answer is a decision of its own, because one of them may turn
-out wrong; they are of one run, and `take_back_run` withdraws them together.
+out wrong; they are of one run, and `take_back` withdraws them together.
 
 | act | says |
 |---|---|

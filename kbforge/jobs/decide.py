@@ -316,61 +316,34 @@ def take_back(
     began: float,
     resumed: Callable[[str], OpenStore],
     told: bool = True,
+    of_run: bool = False,
 ) -> EventResult:
     """Withdraw a decision of an open store; as `undo`.
 
-    `resumed` opens the store for the run that undoes, if models are needed. If the result is
-    `exact`, sessions opened before are outdated. `told` is as in `OpenStore.commit`.
+    With `of_run`, the number is that of a run: all its decisions that are in force are withdrawn as
+    one act, the latest first, and `told["undone"]` counts them. `resumed` opens the store for the
+    run that undoes, if models are needed. If the result is `exact`, sessions opened before are
+    outdated. `told` is as in `OpenStore.commit`.
     """
-    decided = next((one for one in store.decisions() if one.number == number), None)
-    if decided is None:
-        raise NotFoundError(
-            f"there is no decision {number}; kbforge decide --list shows all decisions"
-        )
-    if decided.undone is not None:
-        return unchanged(store, undone=number, exact=None, already=True)
-    about = decided.second if decided.asserts else in_words(decided.decision)
-    return _withdrawn(store, [decided], about, began, resumed, told, undone=number)
-
-
-def take_back_run(
-    store: Store,
-    run: int,
-    began: float,
-    resumed: Callable[[str], OpenStore],
-    told: bool = True,
-) -> EventResult:
-    """Withdraw all decisions of a run that are in force, as one act; otherwise as `take_back`.
-
-    Their number is `told["undone"]`. Raises a NotFoundError if the run made no decision.
-    """
-    made = [one for one in store.decisions() if one.run == run]
+    decisions = store.decisions()
+    made = [one for one in decisions if (one.run if of_run else one.number) == number]
     if not made:
-        raise NotFoundError(f"run {run} made no decision")
+        none = f"there is no decision {number}; kbforge decide --list shows all decisions"
+        raise NotFoundError(f"run {number} made no decision" if of_run else none)
     left = [one for one in made if one.undone is None]
+    undone = len(left) if of_run else number
     if not left:
-        return unchanged(store, undone=0, exact=None, already=True)
-    return _withdrawn(store, left, f"run {run}", began, resumed, told, undone=len(left))
-
-
-def _withdrawn(
-    store: Store,
-    left: list[DecisionRecord],
-    about: str,
-    began: float,
-    resumed: Callable[[str], OpenStore],
-    told: bool,
-    undone: int,
-) -> EventResult:
-    """Withdraw decisions, the latest first: exactly, as long as nothing else came after them."""
+        return unchanged(store, undone=undone, exact=None, already=True)
+    about = made[0].second if made[0].asserts else in_words(made[0].decision)
+    about = f"run {number}" if of_run else about
     run = begin(store, UNDOES, about, began)
-    in_force = [one for one in store.decisions() if one.undone is None]
+    in_force = [one for one in decisions if one.undone is None]
     while left and (last := store.fact("last") or 0) > 0:
         together = [one for one in in_force if one.number >= last]
         if left[-len(together) :] != together:
             break
         del left[-len(together) :], in_force[-len(together) :]
-        _undo_exactly(store, run, together, not left)
+        undo_exactly(store, run, together, not left)
     if not left:
         done = {"undone": undone, "exact": True, "already": False}
         return EventResult(run.number, store.n_fragments, store.n_entities, done)
@@ -397,38 +370,26 @@ def _withdrawn(
     return held.result(undone=undone, exact=False, already=False)
 
 
-def _undo_exactly(
-    store: Store, run: ActiveRun, decided: Sequence[DecisionRecord], finished: bool
+def undo_exactly(
+    store: Store, run: ActiveRun, undone: Sequence[DecisionRecord] | int, finished: bool = True
 ) -> None:
-    """Undo the last decisions, made together, as `restore_exactly`."""
+    """Undo the last decisions, made together, or the change of rules in the last run.
 
-    def note(rows: sqlite3.Connection) -> None:
-        for one in decided:
-            record(rows, run.number, UNDOES, run.about, one)
-            note_changes(rows, run.number, _told_of(store, one))
-        undone = {"undone": run.number}
-        change_rows(rows, "decision", {one.number: undone for one in decided})
-
-    restore_exactly(store, run, decided[0].number, note, finished)
-
-
-def restore_exactly(
-    store: Store,
-    run: ActiveRun,
-    undoable: int,
-    note: Callable[[sqlite3.Connection], None],
-    finished: bool = True,
-) -> None:
-    """Undo what was written last, and `note` that, in one transaction: every row is restored.
-
-    Entities that it made no longer exist; their ids redirect to those with their fragments.
+    Every row is restored. Entities that were made no longer exist; their ids redirect to those with
+    their fragments.
     """
+    decided, undoable = ((), -undone) if isinstance(undone, int) else (undone, undone[0].number)
 
     def all_of_it(rows: sqlite3.Connection) -> None:
         vanishing = _images(store, rows, run.number, undoable)
         bring_back(rows, undoable)
         rows.execute("DELETE FROM erased WHERE decision = ?", (undoable,))
-        note(rows)
+        if not decided:
+            record(rows, run.number, run.verb, run.about)
+        for one in decided:
+            record(rows, run.number, UNDOES, run.about, one)
+            note_changes(rows, run.number, _told_of(store, one))
+        change_rows(rows, "decision", {one.number: {"undone": run.number} for one in decided})
         leads = {entity: (orjson.dumps(store.holders(held)),) for entity, held in vanishing.items()}
         write_rows(rows, "redirect", leads)
         write_run(rows, run.row(ask(rows, "SELECT count(*) FROM entity")[0][0], finished))
@@ -597,7 +558,7 @@ class StoreReview(Review[PairQuestion]):
             orjson.loads(key)[0]
             for _, _, key, _ in read_rows(rows, "erased", where, (decided.number,))
         }
-        _undo_exactly(held.store, held.run, [decided], False)
+        undo_exactly(held.store, held.run, [decided], False)
         held.reopen()
         there = names & set(held.store.pages.names())
         return SubproblemChanges(tuple(sorted(there)), tuple(sorted(names - there)))

@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple
+from itertools import chain
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from kbforge.clustering.constraints import disjoint
 from kbforge.contracts import Constraints, Fragment
 from kbforge.contracts.clusterer import RuleSet
+from kbforge.contracts.fragment import comparable
 from kbforge.errors import quoted
 from kbforge.fit.choices import require_rules
-from kbforge.jobs.decide import restore_exactly
+from kbforge.jobs.decide import undo_exactly
 from kbforge.jobs.models import RULES, rules_of, with_rules
 from kbforge.jobs.opening import EventResult, OpenStore, locked, resume, unchanged
-from kbforge.store.audit import record
 from kbforge.store.changes import changes
+from kbforge.store.database import Database
 from kbforge.store.store import Store
+from kbforge.store.tables import read_rows
 from kbforge.store.writing import begin
 
 GOVERNS = "rules"
@@ -32,16 +38,13 @@ GOVERNS = "rules"
 _FORMER = "former rules"
 """The fact with the rules before the last change, and the number of its run."""
 _MOST_NAMED = 20
-_WITHDRAWN = (
-    "what the withdrawn rules concerned is clustered again, and need not be grouped as it was "
-    "before them"
-)
 
 
 def set_rules(path: str, rules: RuleSet, rehearse: bool = False) -> EventResult:
     """Replace the rules of a store, and regroup what they concern; or only try it.
 
-    The result tells how many entities change, and the ids of some; what is tried changes nothing.
+    The result tells how many entities change, the ids of some, and the `counts`; what is tried
+    changes nothing.
 
     Raises:
         UsageError: no fragment has one of the attributes, or one identifies nothing.
@@ -49,31 +52,21 @@ def set_rules(path: str, rules: RuleSet, rehearse: bool = False) -> EventResult:
 
     """
     began = time.perf_counter()
-    with locked(path) as store, contextlib.ExitStack() as stack:
+    tried = Database.rehearsal if rehearse else contextlib.nullcontext
+    with locked(path) as store, tried(store.database):
         store.require_made()
-        if rehearse:
-            stack.enter_context(store.database.rehearsal())
         before = store.position
         done = govern(store, rules, began, lambda about: resume(store, GOVERNS, about, began))
         found = [change.entity for change in changes(store, before)]
         told = {**done.told, "changed": len(found), "examples": found[:_MOST_NAMED]}
+        told["counts"] = [asdict(one) for one in counts(store)]
         return EventResult(done.run, done.fragments, done.entities, told)
 
 
-class FormerRules(NamedTuple):
-    """The rules before the last change of them."""
-
-    rules: RuleSet
-    run: int  # that changed them
-    exact: bool  # nothing was written since, so returning to them restores the store exactly
-
-
-def former_rules(store: Store) -> FormerRules | None:
-    """The rules before the last change; None if they never changed."""
-    if (known := store.fact(_FORMER)) is None:
-        return None
-    run, *rules = known
-    return FormerRules(RuleSet(*map(tuple, rules)), run, store.fact("last") == -run)
+def former_rules(store: Store) -> tuple[RuleSet, int] | None:
+    """The rules before the last change, and its run; None if something was written since."""
+    never, always, run = store.fact(_FORMER, ((), (), 0))
+    return (RuleSet((*never,), (*always,)), run) if store.fact("last") == -run else None
 
 
 def govern(
@@ -84,14 +77,13 @@ def govern(
     `resumed` opens the store for the run, if models are needed. If the result is `exact`, sessions
     opened before are outdated. Its `notes` say where the rules do not hold.
     """
-    now, former, about = rules_of(store), former_rules(store), in_words(rules)
+    now, about = rules_of(store), in_words(rules)
     told = {"rules": rules._asdict(), "exact": False, "notes": [], "already": rules == now}
     if rules == now:
         return unchanged(store, **told)
-    if former is not None and former.exact and rules == former.rules:
+    if (former := former_rules(store)) is not None and rules == former[0]:
         run = begin(store, GOVERNS, about, began)
-        note = partial(record, run=run.number, verb=GOVERNS, about=about)
-        restore_exactly(store, run, -former.run, note)
+        undo_exactly(store, run, former[1])
         told["exact"] = True
         return EventResult(run.number, store.n_fragments, store.n_entities, told)
     held = resumed(about)
@@ -99,12 +91,37 @@ def govern(
     held.session.govern(*rules)
     held.prepared = with_rules(held.prepared, rules)
     held.writing.followed()
-    held.facts |= {RULES: list(rules), _FORMER: [held.run.number, *now]}
+    held.facts |= {RULES: list(rules), _FORMER: [*now, held.run.number]}
     held.commit(finished=True, undoable=True)
     notes = list(held.session.contradictions)
     if not ({*now.never} <= {*rules.never} and {*now.always} <= {*rules.always}):
-        notes.append(_WITHDRAWN)
+        notes.append("what withdrawn rules concerned need not be grouped as it was before them")
     return held.result(**{**told, "notes": notes})
+
+
+class RuleCount(Struct, frozen=True):
+    """How many fragments of a store a rule concerns: for `never` those that state a value of the
+    attribute, for `always` those that share one; and how many such values there are."""
+
+    rule: str
+    attribute: str
+    fragments: int
+    values: int
+
+
+def counts(store: Store) -> list[RuleCount]:
+    """What the rules in force concern; each reads all fragments that state its attribute."""
+    found, rows = list[RuleCount](), store.database.connection
+    for rule, names in rules_of(store)._asdict().items():
+        for name in names:
+            there = read_rows(rows, "fragment", "WHERE instr(line, ?)", [orjson.dumps(name)])
+            said = (orjson.loads(line).get("properties", {}) for *_, line in there)
+            stated = [comparable(one.get(name, ())) for one in said]
+            number = Counter(chain.from_iterable(stated))
+            values = {value for value, n in number.items() if n > 1 or rule == "never"}
+            concerned = sum(not values.isdisjoint(one) for one in stated)
+            found.append(RuleCount(rule, name, concerned, len(values)))
+    return found
 
 
 def in_words(rules: RuleSet) -> str:

@@ -15,7 +15,7 @@ from kbforge.contracts.entity import Natural
 from kbforge.contracts.fragment import MAX_ID_CHARACTERS, MAX_VALUE_CHARACTERS
 from kbforge.errors import UsageError
 from kbforge.jobs import acts
-from kbforge.jobs.decide import UNDOES, asserted, asserting, take_back_run
+from kbforge.jobs.decide import UNDOES, asserted, asserting, take_back
 from kbforge.jobs.opening import EventResult
 from kbforge.store.audit import MOST_NOTE, signed
 from kbforge.store.store import LARGEST, Store
@@ -115,7 +115,7 @@ def acted(
         held = turn.opened(proposal.verb, proposal.about)
         return proposal, acts.take(held, proposal, turn.told)
 
-    (proposal, done), effect = _performed(service, act, rehearse, given.note, about)
+    (proposal, done), effect = performed(service, act, rehearse, given.note, about)
     made, refused = done.told["decisions"], done.told["refused"]
     run = done.run if made else None
     return Acted(proposal.verb, proposal.about, rehearse, run, made, refused, effect)
@@ -136,7 +136,7 @@ def _settled(service: Service, given: GivenAct, rehearse: bool) -> Acted:
         held = turn.opened("decide", words)
         return asserted(held, about, given.attribute, given.value, turn.told)
 
-    done, effect = _performed(service, act, rehearse, given.note, [about])
+    done, effect = performed(service, act, rehearse, given.note, [about])
     numbers = [] if done.told["already"] else done.told["decisions"]
     return Acted("value", words, rehearse, done.run if numbers else None, numbers, 0, effect)
 
@@ -149,18 +149,19 @@ def undone(service: Service, run: int, rehearse: bool = False, note: str = "") -
 
     def act(turn: Turn) -> EventResult:
         began, resumed = time.perf_counter(), partial(turn.opened, UNDOES)
-        done = take_back_run(turn.store, run, began, resumed, turn.told)
+        done = take_back(turn.store, run, began, resumed, turn.told, of_run=True)
         if done.told["exact"]:
             turn.forget()
         return done
 
-    done, effect = _performed(service, act, rehearse, note)
+    done, effect = performed(service, act, rehearse, note)
     return TakenBackRun(rehearse, done.told["undone"], done.told["exact"], effect)
 
 
-def _performed(
+def performed(
     service: Service, act: Act[T], rehearse: bool, note: str, about: Sequence[str] = ()
 ) -> tuple[T, Effect]:
+    """What an act returns, and its effect."""
     with signed(None, note):
         return service.writer.perform(observed(service.readers, act, about), rehearse).result()
 

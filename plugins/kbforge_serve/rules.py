@@ -17,11 +17,13 @@ from kbforge.contracts.fragment import MAX_ID_CHARACTERS
 from kbforge.errors import LikelihoodError, UsageError
 from kbforge.jobs.models import rules_of
 from kbforge.jobs.opening import EventResult
-from kbforge.jobs.rules import GOVERNS, former_rules, govern, in_words
-from kbforge.store.audit import MOST_NOTE, audit_of, signed
+from kbforge.jobs.rules import GOVERNS, RuleCount, counts, former_rules, govern, in_words
+from kbforge.store.audit import MOST_NOTE, audit_of
 from kbforge_serve import frame
+from kbforge_serve.acts import performed
 from kbforge_serve.answers import Answer, Facts, plain
-from kbforge_serve.effects import Effect, observed
+from kbforge_serve.background import state_of
+from kbforge_serve.effects import Effect
 from kbforge_serve.failures import sentence_of, status_of
 from kbforge_serve.schemas import config
 from kbforge_serve.service import Service
@@ -62,22 +64,22 @@ class RulesChange(Answer, frozen=True):
 
 
 class RulesBefore(Answer, frozen=True):
-    """The rules before the last change, which a run made; to take them undoes it.
-
-    If `exact`, that restores the store exactly: nothing was written since.
-    """
+    """The rules before the change that the last run made; to take them undoes it exactly."""
 
     never: list[str]
     always: list[str]
     run: Natural
-    exact: bool
 
 
 class RulesInForce(Answer, frozen=True):
-    """The rules in force, those before them, and all changes of them, the latest first."""
+    """The rules in force, those to which an undo returns, and all changes, the latest first.
+
+    `counts` says how many fragments and values each rule concerns; None while they are counted.
+    """
 
     never: list[str]
     always: list[str]
+    counts: list[RuleCount] | None
     former: RulesBefore | None
     changes: list[RulesChange]
 
@@ -105,10 +107,11 @@ def rules(service: Service) -> RulesInForce:
             RulesChange(one.run, one.by, one.at, str((one.said or {}).get("about", "")), one.note)
             for one in reversed(lines)
         ]
-        last, before = former_rules(store), None
-        if last is not None:
-            before = RulesBefore([*last.rules.never], [*last.rules.always], last.run, last.exact)
-        return RulesInForce(list(never), list(always), before, changes)
+        last = former_rules(store)
+        before = last and RulesBefore([*last[0].never], [*last[0].always], last[1])
+        found, current = service.computations.get("rules", state_of(store), counts)
+        found = found if current else None
+        return RulesInForce(list(never), list(always), found, before, changes)
 
 
 def governed(service: Service, given: GivenRules, rehearse: bool = False) -> Governed:
@@ -121,9 +124,7 @@ def governed(service: Service, given: GivenRules, rehearse: bool = False) -> Gov
             turn.forget()
         return done
 
-    with signed(None, given.note):
-        performed = service.writer.perform(observed(service.readers, act), rehearse)
-        done, effect = performed.result()
+    done, effect = performed(service, act, rehearse, given.note)
     return Governed(in_words(wanted), rehearse, done.told["exact"], done.told["notes"], effect)
 
 

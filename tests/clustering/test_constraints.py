@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbforge.clustering.constraints import DecisionGraph
+from kbforge.clustering.constraints import DecisionGraph, reconciled
 from kbforge.clustering.session import SmcSession
 from kbforge.clustering.state import SessionState
 from kbforge.contracts import (
@@ -504,3 +504,31 @@ def test_thousands_of_decisions_on_what_is_there() -> None:
     decisions += [different(f"f{i}", f"f{i + 4}") for i in range(396)]
     session.constrain(decisions)
     check_satisfied(session, Constraints(tuple(decisions)))
+
+
+def can_hold(decisions: Sequence[Decision], sides: dict[str, str]) -> bool:
+    """Whether decisions contradict neither each other nor the link."""
+    try:
+        graph = DecisionGraph(decisions)
+    except ContradictionError:
+        return False
+    together = [[sides[id] for id in ids if id in sides] for ids in graph.members.values()]
+    return all(len({*some}) == len(some) for some in together)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from("pqrstuv"), st.sampled_from("pqrstuv"))),
+    st.dictionaries(st.sampled_from("pqrstuvw"), st.sampled_from("ab")),
+)
+def test_of_decisions_that_contradict_each_other_the_later_one_holds(
+    said: list[tuple[bool, str, str]], sides: dict[str, str]
+) -> None:
+    decisions = [Decision(is_same, a, b, f"{n}") for n, (is_same, a, b) in enumerate(said)]
+    wanted: list[Decision] = []
+    for decision in reversed(decisions):
+        if can_hold([decision, *wanted], sides):
+            wanted.insert(0, decision)
+    fragments = [Fragment(id, {"side": (side,)}) for id, side in sides.items()]
+    kept, reasons = reconciled(decisions, Constraints(link="side"), fragments)
+    assert kept == wanted
+    assert bool(reasons) == (len(kept) < len(decisions))

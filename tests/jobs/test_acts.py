@@ -17,7 +17,7 @@ from kbforge.contracts.clusterer import RuleSet
 from kbforge.errors import ContradictionError, KBForgeError, NotFoundError, UsageError
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs import acts
-from kbforge.jobs.decide import UNDOES, decide, decisions_of, take_back_run
+from kbforge.jobs.decide import UNDOES, decide, decisions_of, take_back
 from kbforge.jobs.decide import undo as withdraw
 from kbforge.jobs.models import rules_of
 from kbforge.jobs.opening import EventResult, locked, opened, resume
@@ -53,8 +53,8 @@ def take(path: str, propose: Callable[..., acts.Proposal], *given: Any) -> Event
 def undo(path: str, run: int) -> EventResult:
     began = time.perf_counter()
     with locked(path) as store:
-        return take_back_run(
-            store, run, began, lambda about: resume(store, UNDOES, about, time.perf_counter())
+        return take_back(
+            store, run, began, lambda about: resume(store, UNDOES, about, began), of_run=True
         )
 
 

@@ -243,8 +243,8 @@ def test_nobody_writes_between_what_undo_reads_and_what_it_writes(
         refused.append(True)
         return undo_exactly(*given)  # type: ignore[arg-type]
 
-    undo_exactly = events._undo_exactly
-    monkeypatch.setattr(events, "_undo_exactly", bring_back_after_another)
+    undo_exactly = events.undo_exactly
+    monkeypatch.setattr(events, "undo_exactly", bring_back_after_another)
     assert undo(store, 1).told["exact"]
     assert refused == [True]
     decide_one(store, "same", c, d)

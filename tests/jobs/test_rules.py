@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -76,6 +77,18 @@ def holders(fragments: Sequence[Fragment], passport: str) -> list[Fragment]:
     return [x for x in fragments if passport in x.properties.get("passport", ())]
 
 
+def concerned(rules: RuleSet, fragments: Sequence[Fragment]) -> list[dict[str, object]]:
+    """What the rules concern."""
+    out: list[dict[str, object]] = []
+    for rule, least, names in (("never", 1, rules.never), ("always", 2, rules.always)):
+        for name in names:
+            stated = [set(comparable(x.properties.get(name, ()))) for x in fragments]
+            values = {v for v, n in Counter(v for one in stated for v in one).items() if n >= least}
+            own = sum(bool(one & values) for one in stated)
+            out.append({"rule": rule, "attribute": name, "fragments": own, "values": len(values)})
+    return out
+
+
 def test_a_file_and_a_store_in_pieces_honour_rules(tmp_path: Path, rules: str) -> None:
     found = stating(people(60, 2))
     free = [x for x in found if "vat id" not in x.properties]
@@ -108,6 +121,7 @@ def test_rules_set_later_tried_and_withdrawn(tmp_path: Path) -> None:
     assert dump(path) == was
     taken = set_rules(path, RULES)
     assert taken.told["changed"] == tried.told["changed"] > 0
+    assert taken.told["counts"] == tried.told["counts"] == concerned(RULES, found)
     check(entities_of(path), found)
     assert set_rules(path, RULES).told["already"]
     # a decision wins over a rule, until it is undone
@@ -121,9 +135,23 @@ def test_rules_set_later_tried_and_withdrawn(tmp_path: Path) -> None:
     rest = [x for x in found if x is not found[5]]
     home = check(entities_of(path), rest)
     assert home[a.id] != home[b.id]
+    assert set_rules(path, RULES).told["counts"] == concerned(RULES, rest)
     set_rules(path, RuleSet())
     with Database(path) as database:
         assert database.examined()[1] == []
+
+
+def test_what_a_rule_concerns_is_found_by_any_name(tmp_path: Path) -> None:
+    name, path = 'pass"port\\ \u00e9\n', str(tmp_path / "kb.sqlite")
+    said = [("A 1",), ("a1", "b"), ("b",), ("c", "n/a"), ()]
+    found = [
+        Fragment(f"{n}", {"name": ("Ann",), **({name: values} if values else {"other": (name,)})})
+        for n, values in enumerate(said)
+    ]
+    add_fragments(path, found, PLAIN)
+    never, always = set_rules(path, RuleSet((name,), (name,))).told["counts"]
+    assert (never["fragments"], never["values"]) == (4, 3)
+    assert (always["fragments"], always["values"]) == (3, 2)
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +242,8 @@ def test_the_command_line(tmp_path: Path, rules: str, program: Run) -> None:
     assert program("cluster", str(table), "--into", store).code == 0
     tried = program("decide", store, "--rules", rules, "--try")
     assert "nothing changed: never if vat id differs, always if passport is equal" in tried.err
+    assert "never: 3 fragments state 2 values of vat id" in tried.err
+    assert "always: 2 fragments share 1 value of passport" in tried.err
     assert program("decide", store, "--rules", rules, "--as", "ada", "--note", "law").code == 0
     home = {id: e.id for e in entities_of(store) for id in e.fragments}
     assert home["1"] == home["3"]
