@@ -28,7 +28,7 @@ get shorter if many sets are wasted (no step used them) or if nearly every step 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -278,19 +278,13 @@ _MOST_SETS = 4096
 """A batch ends at this many sets: more would not be faster, and they take memory."""
 
 
-@dataclass(slots=True)
-class _Glance:
-    """A fragment that was proposed; `fresh` while what it is compared with has not changed.
+class _Glance(NamedTuple):
+    """What a step with a fragment that was proposed needs, whether this has not changed since, and
+    the sets scored ahead for it."""
 
-    `owners` are the subproblems that it was proposed to, `likely` those of them that it will
-    probably change, `keys` the keys that were followed, and `scored` the sets scored ahead for it.
-    """
-
-    fresh: bool = False
-    owners: frozenset[int] = frozenset()
-    likely: frozenset[int] = frozenset()
-    keys: frozenset[int] = frozenset()
-    scored: set[Key] = field(default_factory=set)
+    demand: StepDemand
+    fresh: bool
+    scored: set[Key]
 
 
 @dataclass(slots=True)
@@ -371,32 +365,32 @@ class LookAhead:
         self._tally.in_vain += len(seen.scored & self._open)
         if self._tally.taken >= max(self._width, _ENOUGH):
             self._adapt()
-        followed = frozenset(keys)
-        for other in self._seen.values():
-            if other.fresh:
-                touched = not other.owners.isdisjoint(replaced)
-                other.fresh = not touched and other.keys.isdisjoint(followed)
+        followed, gone = frozenset(keys), frozenset(replaced)
+        for place, other in self._seen.items():
+            untouched = gone.isdisjoint(other.demand.owners)
+            fresh = other.fresh and untouched and followed.isdisjoint(other.demand.keys)
+            self._seen[place] = other._replace(fresh=fresh)
 
     def _look(self, sets: SessionScores, here: int) -> None:
         """Score the missing sets of this fragment, if any, and of those after it."""
         unknown: dict[Key, Sequence[Fragment]] = {}
         changing: set[int] = set()
         for place in range(here, min(here + self._width, len(self._coming))):
-            seen = self._seen.setdefault(place, _Glance())
-            if not seen.fresh:
-                coming = self._demand(self._coming[place], place - here)
-                seen.owners, seen.likely = frozenset(coming.owners), coming.likely
-                seen.keys = coming.keys
-                doubtful = sum(owner in changing for owner in coming.owners)
-                if doubtful <= _WAITING * len(coming.owners):
-                    seen.fresh = True
-                    seen.scored.update(coming.unknown)
-                    unknown.update(coming.unknown)
+            seen = self._seen.get(place)
+            if seen is None or not seen.fresh:
+                demand = self._demand(self._coming[place], place - here)
+                scored: set[Key] = set() if seen is None else seen.scored
+                doubtful = sum(owner in changing for owner in demand.owners)
+                fresh = doubtful <= _WAITING * len(demand.owners)
+                seen = self._seen[place] = _Glance(demand, fresh, scored)
+                if fresh:
+                    scored.update(demand.unknown)
+                    unknown.update(demand.unknown)
             if not unknown:  # the step here has all that it asks for
                 return
             if len(unknown) >= _MOST_SETS:
                 break
-            changing |= seen.likely
+            changing |= seen.demand.likely
         self._tally.asked += 1
         try:
             sets.cache.learn(unknown)

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from kbforge.clustering.compiled import CompiledRun, EncodedBatch
 from kbforge.clustering.constraints import keys_of_values
-from kbforge.clustering.lineage import replay
 from kbforge.clustering.scoring import FragmentsByNumber, Key, SessionScores, StepDemand
 from kbforge.contracts import (
     CandidateIndex,
@@ -618,6 +617,79 @@ class CompactTable(LiveClusters):
     def _reach(self, slots: int) -> None:
         if slots > len(self._place):
             self._place = grown(self._place, capacity_for(slots, len(self._place)))
+
+
+def replay(
+    table: LiveClusters,
+    clusters: Mapping[int, Cluster],
+    fragments: Mapping[int, Fragment],
+    first_free: int,
+    scored: bool,
+) -> dict[int, float]:
+    """Extend a table by clusters along their lineage; if `scored`, returns L(C) by slot, nats.
+
+    A cluster grew by its fragments in order of arrival, and clusters with the same beginning share
+    it. This makes a tree: each node is a current or former cluster, and its parent is the cluster
+    without the newest fragment. A table that is extended along the tree makes the same additions in
+    the same order as the run, so it holds the same bits; L is the sum of each fragment's gain.
+
+    Slots may have gaps. The table holds no cluster in these slots and from the `first_free` on,
+    which former clusters have until their last child is made. It keeps its clusters, whether or not
+    an error is raised.
+    """
+    parent: list[int] = []
+    born: dict[int, list[int]] = {}
+    known: dict[tuple[int, int], int] = {}
+    slot_of: dict[int, int] = {}
+    for slot, cluster in clusters.items():
+        node = -1
+        for fragment in cluster:
+            at = known.setdefault((node, fragment), len(parent))
+            if at == len(parent):
+                parent.append(node)
+                born.setdefault(fragment, []).append(at)
+            node = at
+        slot_of[node] = slot
+    node_of = {slot: node for node, slot in slot_of.items()}
+    former = [node for node in range(len(parent)) if node not in slot_of]
+    slot_of |= {node: slot for slot, node in enumerate(former, first_free)} | {-1: -1}
+    children = np.bincount([p for p in parent if p >= 0], minlength=len(parent)).tolist()
+    scores, held = [0.0] * len(parent), set[int]()
+    try:
+        for fragment in sorted(born):
+            nodes = born[fragment]
+            x = table.encode(fragments[fragment])
+            parents = np.array([slot_of[parent[node]] for node in nodes])
+            own = [slot_of[node] for node in nodes]
+            if scored:
+                gains = _gains_of(table, x, parents).tolist()
+                for node, gain in zip(nodes, gains, strict=True):
+                    scores[node] = gain + (scores[parent[node]] if parent[node] >= 0 else 0.0)
+            table.extend(x, parents, np.array(own))
+            held.update(own)
+            ended = []
+            for before in (parent[node] for node in nodes if parent[node] >= 0):
+                children[before] -= 1
+                if not children[before] and slot_of[before] not in node_of:
+                    ended.append(slot_of[before])
+            if ended:
+                table.release(np.array(ended))
+                held.difference_update(ended)
+    except BaseException:
+        table.release(np.array(sorted(held), dtype=np.int64))
+        raise
+    return {slot: scores[node] for slot, node in node_of.items()} if scored else {}
+
+
+def _gains_of(table: LiveClusters, x: Observation, parents: np.ndarray) -> FloatArray:
+    """L(C + x) - L(C) of the clusters in these slots, L({x}) where a slot is -1."""
+    out = np.empty(len(parents))
+    opened = parents < 0
+    if opened.any():
+        out[opened] = table.log_predictive_new(x)
+    if not opened.all():
+        out[~opened] = table.log_predictive_of(x, parents[~opened])
+    return out
 
 
 def keys_alone(index: CandidateIndex | None, fragments: Sequence[Fragment]) -> EncodedBatch:

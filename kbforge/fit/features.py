@@ -197,14 +197,9 @@ def _smallest(of: IntArray, values: FloatArray, k: int) -> FloatArray:
     return out
 
 
-def _links_of(first: IntArray, things: IntArray) -> tuple[IntArray, IntArray]:
-    """For each item its links, ascending by first: place among the items, and link."""
-    # an item that is unread, -1, has none
-    starts = np.cumsum(np.bincount(first + 2, minlength=int(things.max(initial=0)) + 3))
-    low = starts[things + 1]
-    counts = starts[things + 2] - low
-    place = np.repeat(np.arange(len(things)), counts)
-    return place, np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts) + low[place]
+def _links_of(odds: PairOdds, held: _Counts) -> tuple[IntArray, IntArray]:
+    """The links of each row of each cluster, and the place of the row."""
+    return spread(starts_of(np.bincount(odds.first, minlength=_rows_of(odds))), held.thing)
 
 
 class _Counts:
@@ -287,7 +282,7 @@ def odds_of_entities(odds: PairOdds, entities: ReportedEntities) -> dict[str, Fl
     """The columns `PAIRS_OF_ENTITIES`, each of shape [entities]."""
     k = len(entities)
     held = _rows_by_cluster(odds, entities)
-    place, at = _links_of(odds.first, held.thing)
+    at, place = _links_of(odds, held)
     own, other, nats = held.cluster[place], odds.second[at], odds.nats[at]
     self_link = other == held.thing[place]
     inside = (held.of(own, other) > 0) & (~self_link | (held.count[place] > 1))
@@ -345,7 +340,7 @@ def odds_of_pairs(odds: PairOdds, pairs: ReportedPairs) -> FloatArray:
 def odds_of_file(odds: PairOdds, entities: ReportedEntities) -> dict[str, float]:
     """The columns `PAIRS_OF_FILES`: the model of pairs' expectations of the grouping."""
     held = _rows_by_cluster(odds, entities)
-    place, at = _links_of(odds.first, held.thing)
+    at, place = _links_of(odds, held)
     other, nats = odds.second[at], odds.nats[at]
     different = other != held.thing[place]
     inside = (held.of(held.cluster[place], other) > 0) & different

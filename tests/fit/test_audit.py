@@ -26,11 +26,6 @@ PEOPLE = people(60, 5)
 LABELS = [str(fragment.label) for fragment in PEOPLE]
 
 
-def nothing_linked(n: int) -> PairOdds:
-    none = np.zeros(0, np.int64)
-    return PairOdds(np.arange(n), none, none, np.zeros(0), -5.0)
-
-
 def linked(row: Sequence[int], nats: dict[tuple[int, int], float]) -> PairOdds:
     """Odds of rows, both ways as a model lists them."""
     both = {**nats, **{(j, i): value for (i, j), value in nats.items()}}

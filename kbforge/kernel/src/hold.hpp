@@ -22,7 +22,7 @@ struct Placed {
 };
 
 // Extend a table by clusters the way they grew: fragment by fragment, those that began alike as one
-// (kbforge/clustering/lineage.py). So it says the bits that it did.
+// (`replay` in kbforge/clustering/tables.py). So it says the bits that it did.
 //
 // fragments: at least those of the clusters, ascending; records: theirs; scores: if not null, take L
 // of the clusters as sums of what each fragment adds.
