@@ -581,6 +581,9 @@ class CompactTable(LiveClusters):
     def encode(self, fragment: Fragment) -> Observation:
         return self._table.encode(fragment)
 
+    def encode_all(self, fragments: Sequence[Fragment]) -> Sequence[Observation]:
+        return self._table.encode_all(fragments)
+
     def log_predictive(self, x: Observation, slots: int) -> FloatArray:
         if not self._places:
             return np.zeros(slots)
@@ -624,7 +627,7 @@ def replay(
     clusters: Mapping[int, Cluster],
     fragments: Mapping[int, Fragment],
     first_free: int,
-    scored: bool,
+    scored: bool = False,
 ) -> dict[int, float]:
     """Extend a table by clusters along their lineage; if `scored`, returns L(C) by slot, nats.
 
@@ -654,11 +657,12 @@ def replay(
     former = [node for node in range(len(parent)) if node not in slot_of]
     slot_of |= {node: slot for slot, node in enumerate(former, first_free)} | {-1: -1}
     children = np.bincount([p for p in parent if p >= 0], minlength=len(parent)).tolist()
+    read = dict(zip(fragments, table.encode_all(list(fragments.values())), strict=True))
     scores, held = [0.0] * len(parent), set[int]()
     try:
         for fragment in sorted(born):
             nodes = born[fragment]
-            x = table.encode(fragments[fragment])
+            x = read[fragment]
             parents = np.array([slot_of[parent[node]] for node in nodes])
             own = [slot_of[node] for node in nodes]
             if scored:

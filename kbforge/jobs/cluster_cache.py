@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from kbforge.clustering.tables import CompactTable, replay
 from kbforge.contracts import (
     Cluster,
     ConjugateLikelihood,
@@ -43,7 +44,7 @@ class ClusterCache:
     def _begin(self, likelihood: ConjugateLikelihood, first: Fragment) -> None:
         """Begin an empty table; its first fragment settles what it reads."""
         self._likelihood = likelihood
-        self._live = likelihood.live_clusters()
+        self._live = CompactTable(likelihood.live_clusters())
         self._live.encode(first)
         self._slots: dict[ScoredCluster, int] = {}  # the one asked for last is last
         self._free: list[int] = []
@@ -78,21 +79,11 @@ class ClusterCache:
         return slots
 
     def _make(self, store: Store, keys: Sequence[ScoredCluster]) -> None:
-        """Build clusters; those with a common lineage share their beginnings."""
-        fragments = fragments_in(store, [cluster for cluster, _ in keys])
-        read = dict(zip(fragments, self._live.encode_all(list(fragments.values())), strict=True))
-        made: dict[Cluster, int] = {(): -1}
-        for cluster, score in keys:
-            known = len(cluster)
-            while cluster[:known] not in made:
-                known -= 1
-            for size in range(known, len(cluster)):
-                slot, parent = self._slot(), made[cluster[:size]]
-                self._live.extend(read[cluster[size]], np.array([parent]), np.array([slot]))
-                made[cluster[: size + 1]] = slot
-            self._slots[cluster, score] = made[cluster]
-        wanted = {cluster for cluster, _ in keys}
-        self._release([slot for part, slot in made.items() if part and part not in wanted])
+        """Build clusters."""
+        slots = {cluster: self._slot() for cluster in dict.fromkeys(cluster for cluster, _ in keys)}
+        fragments = fragments_in(store, slots)
+        replay(self._live, {slot: c for c, slot in slots.items()}, fragments, self._n)
+        self._slots.update({key: slots[key[0]] for key in keys})
 
     def _slot(self) -> int:
         if self._free:
