@@ -214,7 +214,7 @@ class Snapshot:
         fragments: all, in order of arrival.
         totals: data outside the subproblems.
         pages: of all subproblems, by ascending name.
-        led: the fragments that each index key leads to; keys without any are left out.
+        postings: the families that each index key leads to; keys without any are left out.
         scores: the sets that a black box scored, as fragments with their contents, and their L in
             nats; empty for a conjugate likelihood.
         merges_cut: as of a `Posterior`.
