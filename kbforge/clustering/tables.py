@@ -640,19 +640,7 @@ def replay(
     which former clusters have until their last child is made. It keeps its clusters, whether or not
     an error is raised.
     """
-    parent: list[int] = []
-    born: dict[int, list[int]] = {}
-    known: dict[tuple[int, int], int] = {}
-    slot_of: dict[int, int] = {}
-    for slot, cluster in clusters.items():
-        node = -1
-        for fragment in cluster:
-            at = known.setdefault((node, fragment), len(parent))
-            if at == len(parent):
-                parent.append(node)
-                born.setdefault(fragment, []).append(at)
-            node = at
-        slot_of[node] = slot
+    parent, born, slot_of = _lineage(clusters)
     node_of = {slot: node for node, slot in slot_of.items()}
     former = [node for node in range(len(parent)) if node not in slot_of]
     slot_of |= {node: slot for slot, node in enumerate(former, first_free)} | {-1: -1}
@@ -683,6 +671,26 @@ def replay(
         table.release(np.array(sorted(held), dtype=np.int64))
         raise
     return {slot: scores[node] for slot, node in node_of.items()} if scored else {}
+
+
+def _lineage(
+    clusters: Mapping[int, Cluster],
+) -> tuple[list[int], dict[int, list[int]], dict[int, int]]:
+    """The parents of nodes, -1 for none; the nodes by newest fragment; the slots of clusters."""
+    parent: list[int] = []
+    born: dict[int, list[int]] = {}
+    known: dict[tuple[int, int], int] = {}
+    slot_of: dict[int, int] = {}
+    for slot, cluster in clusters.items():
+        node = -1
+        for fragment in cluster:
+            at = known.setdefault((node, fragment), len(parent))
+            if at == len(parent):
+                parent.append(node)
+                born.setdefault(fragment, []).append(at)
+            node = at
+        slot_of[node] = slot
+    return parent, born, slot_of
 
 
 def _gains_of(table: LiveClusters, x: Observation, parents: np.ndarray) -> FloatArray:
