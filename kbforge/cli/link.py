@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -98,14 +99,9 @@ def link(
         kbforge link mentions.csv --against authority.csv --id id --links links.csv
     """
     from kbforge.files.io import require_apart, require_distinct, require_writable
+    from kbforge.fit.choices import SOURCE
     from kbforge.jobs.cluster import partial_name
-    from kbforge.jobs.link import (
-        columns_of,
-        joined,
-        one_to_one,
-        read_against,
-        read_tables,
-    )
+    from kbforge.jobs.link import columns_of, joined, read_against, read_tables
     from kbforge.kb.view import require_json_lines
     from kbforge.registry import name_of, named_after
 
@@ -118,7 +114,7 @@ def link(
         raise UsageError("--all-known needs an authority: expected --against AUTHORITY, got none")
     choices = options.choices_of(context)
     if against is None:
-        choices = one_to_one(choices)
+        choices = replace(choices, link=SOURCE)
     require_json_lines(
         output, "a knowledge base is", f"kbforge export kb.jsonl -o {quoted(output, 400)} converts"
     )

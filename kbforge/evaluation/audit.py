@@ -53,7 +53,7 @@ Brown, Cai and DasGupta (2001) let an interval end at 1 if all answers are "righ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, logit
@@ -198,10 +198,6 @@ class Estimate:
     value: float
     low: float
     high: float
-
-    def to_json(self) -> dict[str, float]:
-        """The figures by name."""
-        return asdict(self)
 
 
 ThreeScores = tuple[Estimate, Estimate, Estimate]

@@ -22,9 +22,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,10 +138,6 @@ class Reliability:
     ece: float  # expected calibration error
     brier: float  # mean squared distance between report and truth
 
-    def to_json(self) -> dict[str, Any]:
-        """The figures by name."""
-        return asdict(self)
-
 
 def pair_probabilities(posteriors: Sequence[Posterior], least: float = 0.0) -> ReportedPairs:
     """The pairs that share a cluster with more than `least` probability.
@@ -230,13 +226,8 @@ def entity_claims(entities: ReportedEntities, labels: Sequence[str | None]) -> C
         known.append(None not in found)
         # all of one label, and all of that label
         true.append(len(found) == 1 and gold_sizes[gold[cluster[0]]] == len(cluster))
-    claims = Claims(
-        entities.probability,
-        entities.size,
-        entities.subproblem,
-        np.array(true, np.bool_),
-    )
-    return claims.where(np.array(known, np.bool_))
+    reported = entities.probability, entities.size, entities.subproblem
+    return Claims(*reported, np.array(true, np.bool_)).where(np.array(known, np.bool_))
 
 
 def reliability(claims: Claims, bins: int = BINS) -> Reliability:

@@ -37,7 +37,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from io import FileIO
-from types import TracebackType
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import orjson
@@ -234,7 +234,7 @@ class AnswerFile:
         self.path = path
         there = os.path.exists(path)
         self.answers = read_answers(path) if there else []
-        if there and _first_byte(path) in _PACKED:
+        if there and Path(path).read_bytes()[:1] in _PACKED:
             raise KBForgeError(
                 f"{quoted(path, 400)}: expected an uncompressed file, since each answer is "
                 "appended, got a compressed one"
@@ -245,12 +245,7 @@ class AnswerFile:
     def __enter__(self) -> AnswerFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._file is not None:
             self._file.close()
 
@@ -300,11 +295,6 @@ class AnswerFile:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise OutputError(f"cannot write {quoted(self.path, 400)}: {reason}") from error
-
-
-def _first_byte(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read(1)
 
 
 def _end_last_line(file: FileIO) -> None:

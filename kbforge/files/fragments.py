@@ -138,11 +138,6 @@ def mistaken(error: BadRecord, path: str, line: bytes, wanted: str = "") -> BadR
     return BadRecord(error.where, expected, KINDS[kind].name, advice=advice)
 
 
-def read_located(path: str, on_bad: OnBad) -> Iterator[tuple[str, Fragment]]:
-    """`located` for all lines of a file."""
-    yield from located(read_lines(path, on_bad), path, on_bad)
-
-
 def located(
     lines: Iterator[tuple[int, bytes]], path: str, on_bad: OnBad
 ) -> Iterator[tuple[str, Fragment]]:
@@ -151,15 +146,12 @@ def located(
     The first one is the file's first with content. Ids are not compared, values share memory.
     """
     shared = Shared()
-    first = True
-    for _, where, line, value in json_lines_of(lines, path, on_bad):
+    for count, (_, where, line, value) in enumerate(json_lines_of(lines, path, on_bad)):
         try:
             fragment = Fragment.from_json(value, where, shared)
         except BadRecord as error:
-            on_bad(mistaken(error, path, line, "fragments") if first else error, line)
-            first = False
+            on_bad(error if count else mistaken(error, path, line, "fragments"), line)
             continue
-        first = False
         yield where, fragment
 
 
@@ -206,7 +198,8 @@ def read_fragments(
     on_bad, given = advising(path), options or {}
     name = source_named(path, given)
     if name is None:
-        yield from first(distinct(read_located(path, on_bad), on_bad), limit)
+        fragments = located(read_lines(path, on_bad), path, on_bad)
+        yield from first(distinct(fragments, on_bad), limit)
         return
     source = source_of(name, given)
     yield from read(source, [path], on_bad, limit)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -236,18 +236,10 @@ class AuditReport:
 
     def to_json(self) -> dict[str, Any]:
         """The figures by name."""
-        names = ("precision", "recall", "f1")
-        return {
-            "level": audit.LEVEL,
-            **{
-                what: {n: s.to_json() for n, s in zip(names, getattr(self, what), strict=True)}
-                for what in ("pairs", "entities")
-            },
-            **{
-                n: getattr(self, n)
-                for n in ("about_pairs", "about_entities", "examined", "unknown")
-            },
-        }
+        told = asdict(self)
+        for what in ("pairs", "entities"):
+            told[what] = dict(zip(("precision", "recall", "f1"), told[what], strict=True))
+        return {"level": audit.LEVEL, **told}
 
 
 class AuditReview(Review[CandidatePair]):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -200,7 +200,7 @@ class ReliabilityReport:
 
 def _by_name(measured: Mapped) -> dict[str, Any]:
     raw, mapped = measured
-    return {"raw": raw.to_json(), "mapped": None if mapped is None else mapped.to_json()}
+    return {"raw": asdict(raw), "mapped": None if mapped is None else asdict(mapped)}
 
 
 def measure_reliability(

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from kbforge.files.arrow import ArrowTable, is_frame
 from kbforge.files.fragments import read, stop
 from kbforge.files.io import open_output, require_apart
 from kbforge.fit.authority import Authority
-from kbforge.fit.choices import RunOptions
+from kbforge.fit.choices import SOURCE, RunOptions
 from kbforge.fit.questions import PairQuestion
 from kbforge.fit.review import Evidence
 from kbforge.jobs import cluster as chain
@@ -51,7 +51,7 @@ from kbforge.jobs import update as updating
 from kbforge.jobs import views
 from kbforge.jobs.cluster import LiveClustering, open_live
 from kbforge.jobs.decide import reviewed
-from kbforge.jobs.link import columns_of, joined, one_to_one, tables_from
+from kbforge.jobs.link import columns_of, joined, tables_from
 from kbforge.jobs.load import source_of
 from kbforge.jobs.notebook import followed
 from kbforge.jobs.opening import EventResult
@@ -71,8 +71,6 @@ from kbforge.kb.view import (
 )
 from kbforge.kb.view import export as export_view
 from kbforge.registry.options import bind_options
-
-_Verb = TypeVar("_Verb", bound=Callable[..., Any])
 
 PLUGINS: Mapping[str, str] = {
     "clusterer": "clusterers",
@@ -157,9 +155,7 @@ def as_keyword(name: str, value: object) -> str:
     return f"{keyword}={written}" if value != "" else keyword
 
 
-def _in_python(verb: _Verb) -> _Verb:
-    """Mark a verb whose messages use keywords."""
-    return spelled(as_keyword)(verb)
+_in_python = spelled(as_keyword)  # marks a verb whose messages use keywords
 
 
 def _options(given: object, function: str) -> Mapping[str, Mapping[str, object]]:
@@ -291,7 +287,7 @@ def link(
     choices, columns = _chosen(chosen, "link")
     records = joined(tables_from(_named(tables, names), columns))
     with followed(on_step) as (step, stage):
-        return chain.cluster(records, one_to_one(choices), step, on_stage=stage)
+        return chain.cluster(records, replace(choices, link=SOURCE), step, on_stage=stage)
 
 
 def _named(

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import count
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -35,7 +35,6 @@ from kbforge.contracts import (
     Decision,
     DecisionRecord,
     Fragment,
-    Pages,
     Subproblem,
     SubproblemChanges,
 )
@@ -80,6 +79,7 @@ from kbforge.store.tables import (
     insert_rows,
     read_rows,
     row_of,
+    rows_of,
     write_rows,
 )
 from kbforge.store.writing import ActiveRun, begin, write_run
@@ -448,7 +448,8 @@ class StoreReview(Review[PairQuestion]):
         super().__init__()
         self._held, self._queue = held, PosteriorQueue()
         self._made: list[DecisionRecord | None] = []  # None: it was skipped
-        self._queue.update(_in_doubt(held.store.pages))
+        pages = map(held.store.pages.page, held.store.pages.names())
+        self._queue.update(page.subproblem() for page in pages if len(page.rows) > 1)
         self._queue.leave(held.store.unsettled())
 
     def question(self) -> Evidence[PairQuestion] | None:
@@ -655,18 +656,10 @@ def forget(rows: sqlite3.Connection, gone: Set[str]) -> None:
     """Delete the reported probabilities of pairs whose decisions no longer exist, and the answers
     of programs about fragments that are gone, within a transaction."""
     there = {str(number) for number, *_ in read_rows(rows, "decision")}
-    found = row_of(rows, "meta", _REPORTED)
-    if found is not None:
-        left = {number: p for number, p in orjson.loads(found[1]).items() if number in there}
-        write_rows(rows, "meta", {_REPORTED: (orjson.dumps(left),)})
-    found = row_of(rows, "meta", _PROGRAMS)
-    if found is not None:
-        kept = [said for said in orjson.loads(found[1]) if gone.isdisjoint(said[1:3])]
-        write_rows(rows, "meta", {_PROGRAMS: (orjson.dumps(kept),)})
-
-
-def _in_doubt(pages: Pages) -> Iterator[Subproblem]:
-    for name in pages.names():
-        page = pages.page(name)
-        if len(page.rows) > 1:
-            yield page.subproblem()
+    for name, content in list(rows_of(rows, "meta", "name", [_REPORTED, _PROGRAMS])):
+        told: Any = orjson.loads(content)
+        if name == _REPORTED:
+            told = {number: p for number, p in told.items() if number in there}
+        else:
+            told = [said for said in told if gone.isdisjoint(said[1:3])]
+        write_rows(rows, "meta", {name: (orjson.dumps(told),)})

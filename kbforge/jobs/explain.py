@@ -78,7 +78,7 @@ class Explainer:
         return sum(map(len, self._fragments.values()))
 
     def reasons(
-        self, fragment_id: str, rivals: int, on_fragments: OnFragments | None = None
+        self, fragment_id: str, rivals: int, on_fragments: OnFragments = lambda n: None
     ) -> list[Place[Entity]]:
         """Explain the fragment in its own entity, then in the `rivals` others that fit it best.
 
@@ -86,22 +86,24 @@ class Explainer:
         """
         own = with_fragment(self._entities.values(), fragment_id)
         x = next(f for f in self._fragments[own.id] if f.id == fragment_id)
-        found = []
-        for name, entity in self._told(on_fragments):
-            if name != own.id and _share_keys(self.prepared.spec, x, self._fragments[name]):
-                explanation = self._explain(x, self._fragments[name])
+        found, done, spec = [], 0, self.prepared.spec
+        for name, entity in self._entities.items():
+            if name != own.id and _share_keys(spec, x, self._fragments[name]):
+                explanation = explained(spec, x, self._fragments[name])
                 found.append(_place(entity, len(entity.fragments), explanation))
+            done += len(entity.fragments)
+            on_fragments(done)
         found.sort(key=lambda place: (-(place.total or 0.0), place.entity.id))
         rest = [f for f in self._fragments[own.id] if f.id != fragment_id]
-        why = self._explain(x, rest) if rest else None
+        why = explained(spec, x, rest) if rest else None
         return [_place(own, len(rest), why), *found[:rivals]]
 
-    def explained(self, on_fragments: OnFragments | None = None) -> Iterator[Entity]:
+    def explained(self, on_fragments: OnFragments = lambda n: None) -> Iterator[Entity]:
         """Every entity with explanations of its fragments, unless it has only one.
 
         `on_fragments` is called with the number of fragments explained so far.
         """
-        done = 0
+        done, spec = 0, self.prepared.spec
         for name, entity in self._entities.items():
             explanations: dict[str, Explanation] = {}
             # identical fragments have the same others
@@ -111,23 +113,12 @@ class Explainer:
                 if len(fragments) > 1:
                     says = frozenset((key, tuple(v)) for key, v in x.properties.items())
                     if says not in known:
-                        known[says] = self._explain(x, [*fragments[:i], *fragments[i + 1 :]])
+                        rest = [*fragments[:i], *fragments[i + 1 :]]
+                        known[says] = explained(spec, x, rest)
                     explanations[x.id] = known[says]
                 done += 1
-                if on_fragments is not None:
-                    on_fragments(done)
-            yield replace(entity, explanations=explanations)
-
-    def _told(self, on_fragments: OnFragments | None) -> Iterator[tuple[str, Entity]]:
-        done = 0
-        for name, entity in self._entities.items():
-            yield name, entity
-            done += len(entity.fragments)
-            if on_fragments is not None:
                 on_fragments(done)
-
-    def _explain(self, x: Fragment, cluster: Sequence[Fragment]) -> Explanation:
-        return explained(self.prepared.spec, x, cluster)
+            yield replace(entity, explanations=explanations)
 
 
 def _require_explaining(prepared: PreparedRun) -> None:

@@ -119,8 +119,8 @@ def between(store: Store, first: int, second: int, most: int | None = None) -> S
     with store.database.snapshot():
         for one in _regroupings(changes(store, first, second)):
             n_before += len(one.before)
-            if _is_renamed(one):
-                renamed += 1
+            if one.kind == RegroupingKind.CHANGED and not one.came and not one.went:
+                renamed += 1  # the same fragments form one entity with another id
                 continue
             kinds[one.kind] += 1
             fragments[one.kind] += one.size
@@ -212,11 +212,6 @@ def _regrouping(before: Grouping, after: Grouping) -> Regrouping:
     else:
         kind = RegroupingKind.MOVED
     return Regrouping(kind, before, after)
-
-
-def _is_renamed(one: Regrouping) -> bool:
-    """Whether the same fragments form one entity with another id."""
-    return one.kind == RegroupingKind.CHANGED and not one.came and not one.went
 
 
 def _missing(some: Grouping, others: Grouping) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ The links are read from the posterior (`kbforge.kb.links`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -21,10 +21,11 @@ from kbforge.errors import (
     option,
     quoted,
 )
+from kbforge.files.fragments import distinct, stop
 from kbforge.files.kinds import kind_of
 from kbforge.files.lines import read_columns
 from kbforge.fit.authority import Authority
-from kbforge.fit.choices import SOURCE, RunOptions
+from kbforge.fit.choices import SOURCE
 from kbforge.jobs.tables import Records, fragments_from, pairs_of
 from kbforge.jobs.views import read_authority
 from kbforge.registry import name_of
@@ -42,21 +43,20 @@ class Columns:
 
     """
 
-    ids: Sequence[str] = ()  # columns of ids; a record uses the first of them that it has
-    label: str | None = None  # column of the gold entity
-    # column -> attribute; an empty attribute leaves the column out
-    renamed: Mapping[str, str] | None = None
+    ids: Sequence[str]  # columns of ids; a record uses the first of them that it has
+    label: str | None  # column of the gold entity
+    renamed: Mapping[str, str]  # column -> attribute; an empty attribute leaves the column out
 
     @property
     def named(self) -> list[str]:
         """All named columns."""
         label = [] if self.label is None else [self.label]
-        return [*self.ids, *label, *(self.renamed or {})]
+        return [*self.ids, *label, *self.renamed]
 
     @property
     def attributes(self) -> frozenset[str]:
         """All attributes that columns are mapped to."""
-        return frozenset(filter(None, (self.renamed or {}).values()))
+        return frozenset(filter(None, self.renamed.values()))
 
     def applied(self, x: Fragment) -> Fragment:
         """A record with these columns applied; BadRecord if it has two ids, or is empty."""
@@ -66,11 +66,10 @@ class Columns:
         label = x.label
         if self.label is not None and self.label in of:
             label = self._only(of, self.label, where)
-        renamed = self.renamed or {}
         left: dict[str, tuple[str, ...]] = {}
         for column, values in of.items():
             special = column in self.ids or column == self.label
-            attribute = renamed.get(column, "" if special else column)
+            attribute = self.renamed.get(column, "" if special else column)
             if attribute:
                 left[attribute] = tuple(dict.fromkeys((*left.get(attribute, ()), *values)))
         if not left and x.vector is None:
@@ -183,9 +182,21 @@ def _texts(given: object, keyword: str) -> list[str]:
 
 
 def applied(columns: Columns, tables: Mapping[str, list[Fragment]]) -> dict[str, list[Fragment]]:
-    """The records of tables with columns applied; a UsageError if no table has one of them."""
-    _require_columns(tables, columns)
-    return {name: list(_distinct(map(columns.applied, of))) for name, of in tables.items()}
+    """The records of tables with columns applied, whose ids must be distinct then.
+
+    Raises a UsageError if no table has one of the columns.
+    """
+    present = _attributes(chain.from_iterable(tables.values()))
+    for column in columns.named:
+        if column not in present:
+            raise UsageError(
+                f'link: no table has a column "{quoted(column)}"{did_you_mean(column, present)}; '
+                f"expected one of {listed(present, _MOST_NAMED)}"
+            )
+    placed = {
+        name: ((x.place or x.id, columns.applied(x)) for x in of) for name, of in tables.items()
+    }
+    return {name: list(distinct(of, stop)) for name, of in placed.items()}
 
 
 def read_against(
@@ -202,9 +213,9 @@ def read_against(
     if len(tables) != 1:
         raise UsageError(f"link --against: expected one table of mentions, got {len(tables)}")
     if is_store(against) or kind_of(against) == "entities":
-        found = {name_of(tables[0]): _records(tables[0], columns, options, tell)}
-        _require_columns(found, columns)
-        return list(_distinct(map(columns.applied, *found.values()))), read_authority(against)
+        name = name_of(tables[0])
+        found = applied(columns, {name: _records(tables[0], columns, options, tell)})
+        return found[name], read_authority(against)
     records = joined(read_tables([*tables, against], columns, options, tell))
     known = [x for x in records if x.source == name_of(against)]
     authority = replace(Authority.of_fragments(known), name=against)
@@ -223,25 +234,6 @@ def _records(
     if not out:
         raise UsageError(f"{quoted(path, 400)}: expected records, got none")
     return out
-
-
-def _distinct(records: Iterable[Fragment]) -> Iterator[Fragment]:
-    seen: set[str] = set()
-    for x in records:
-        if x.id in seen:
-            raise BadRecord(x.place or x.id, "a unique id", f'"{quoted(x.id)}" again', "id")
-        seen.add(x.id)
-        yield x
-
-
-def _require_columns(tables: Mapping[str, Sequence[Fragment]], columns: Columns) -> None:
-    present = _attributes(chain.from_iterable(tables.values()))
-    for column in columns.named:
-        if column not in present:
-            raise UsageError(
-                f'link: no table has a column "{quoted(column)}"{did_you_mean(column, present)}; '
-                f"expected one of {listed(present, _MOST_NAMED)}"
-            )
 
 
 def _attributes(fragments: Iterable[Fragment]) -> list[str]:
@@ -282,8 +274,3 @@ def _require_comparable(tables: Mapping[str, Sequence[Fragment]]) -> None:
             raise UsageError(
                 f'link: table "{quoted(name)}" shares no attribute with another table; {differ}'
             )
-
-
-def one_to_one(choices: RunOptions) -> RunOptions:
-    """The options for linking tables."""
-    return replace(choices, link=SOURCE)

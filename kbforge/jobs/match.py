@@ -50,7 +50,7 @@ from kbforge.jobs.cluster_cache import ClusterCache, ScoredCluster, fragments_in
 from kbforge.numerics import on_grid
 from kbforge.store.pages import numbers_from_bytes, page_from_bytes
 from kbforge.store.store import Store
-from kbforge.store.tables import ask, rows_of
+from kbforge.store.tables import rows_of
 
 E = TypeVar("E")
 """An answer's reference to an entity: its id, or more."""
@@ -162,12 +162,10 @@ def match(
 
 def _rivals(store: Store, spec: ModelSpec, fragment: Fragment) -> list[_Rival]:
     """The clusters to which the step would compare a fragment."""
-    index = spec.index
-    if index is not None:
-        index = RuledIndex(index, store.pages.totals.constraints)
-    if index is None:
-        names = [name for (name,) in ask(store.database.connection, _NAMES)]
-        return [rival for page in _pages(store, names) for rival in _of_page(page)]
+    if spec.index is None:
+        pages = _pages(store, store.pages.names())
+        return [rival for page in pages for rival in _of_page(page)]
+    index = RuledIndex(spec.index, store.pages.totals.constraints)
     reach = _Reach(store, index)
     families = set(reach.nearest(store.pages.postings(index.keys(fragment)).values()))
     return [rival for _, page in sorted(reach.pages.items()) for rival in _of_page(page, families)]
@@ -229,9 +227,6 @@ class _Reach:
             firsts = page.members[np.cumsum(page.lengths) - page.lengths]
             self._live.update(firsts.tolist())
             self._heaviest.update(firsts[page.cells[: page.rows[0]]].tolist())
-
-
-_NAMES = "SELECT name FROM page ORDER BY name"
 
 
 def _pages(store: Store, names: Sequence[int]) -> list[SubproblemData]:

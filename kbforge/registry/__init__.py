@@ -129,7 +129,8 @@ def glance(plugin: Plugin) -> tuple[str, str]:
     missing = _missing(plugin)
     if plugin.status != "ok" or not missing:
         return plugin.status, plugin.cause
-    return "needs extra", _install(_short(plugin), missing, plugin.distribution, _extra(plugin))
+    extra = ",".join(plugin.entry_point.extras)
+    return "needs extra", _install(_short(plugin), missing, plugin.distribution, extra)
 
 
 def require_extra(plugin: Plugin) -> None:
@@ -182,9 +183,7 @@ def create(
 
     """
     factory = load(kind, name)
-    for plugin in installed(kind):  # one, or `load` had refused it
-        if plugin.name == name:
-            require_extra(plugin)
+    require_extra(find(kind, name))
     return factory(**bind_options(factory, f"{role or singular(kind)} {name}", options or {}))
 
 
@@ -218,7 +217,8 @@ def _scan() -> tuple[tuple[Plugin, ...], tuple[tuple[str, str], ...]]:
     seen: set[str] = set()
     for distribution in distributions():
         try:
-            if not _announces_plugins(distribution):
+            # most announce none, and their metadata need not be parsed
+            if f"[{_GROUP_PREFIX}" not in (distribution.read_text("entry_points.txt") or ""):
                 continue
             name = _normalized(distribution.metadata["Name"])
             if name in seen:
@@ -232,64 +232,53 @@ def _scan() -> tuple[tuple[Plugin, ...], tuple[tuple[str, str], ...]]:
     return _mark_duplicates([p for p in found if p.kind in KINDS]), tuple(broken)
 
 
-def _announces_plugins(distribution: Distribution) -> bool:
-    """A quick check that avoids parsing the metadata of most distributions."""
-    return f"[{_GROUP_PREFIX}" in (distribution.read_text("entry_points.txt") or "")
-
-
 def _normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _plugins_of(distribution: Distribution) -> list[Plugin]:
     name, version = distribution.metadata["Name"], distribution.version
-    requires = _requirement_on_us(distribution)
+    needs = _unmet_requirement(distribution)
     found = [
         Plugin(kind, entry_point.name, name, version, "ok", "", entry_point)
         for entry_point in distribution.entry_points
         if (kind := entry_point.group.removeprefix(_GROUP_PREFIX)) != entry_point.group
     ]
-    if _satisfied(requires):
-        return found
-    needs = f"requires {DISTRIBUTION}{requires}, but this is {__version__}"
-    return [replace(p, status="incompatible", cause=f"{_called(p)} {needs}") for p in found]
+    if needs:
+        return [replace(p, status="incompatible", cause=f"{_called(p)} {needs}") for p in found]
+    return found
 
 
 def _mark_duplicates(found: list[Plugin]) -> tuple[Plugin, ...]:
     claims: dict[tuple[str, str], list[Plugin]] = {}
     for plugin in found:
         claims.setdefault((plugin.kind, plugin.name), []).append(plugin)
-    return tuple(
-        _duplicate(plugin, sharing) if len(sharing) > 1 else plugin
-        for plugin in found
-        for sharing in [claims[plugin.kind, plugin.name]]
-    )
+    out = []
+    for plugin in found:
+        if len(sharing := claims[plugin.kind, plugin.name]) > 1:
+            owners = " and ".join(sorted(quoted(f"{p.distribution} {p.version}") for p in sharing))
+            name = f'the {singular(plugin.kind)} name "{quoted(plugin.name)}"'
+            cause = f"{name} is claimed by {owners}; uninstall one of them"
+            plugin = replace(plugin, status="duplicate", cause=cause)
+        out.append(plugin)
+    return tuple(out)
 
 
-def _duplicate(plugin: Plugin, sharing: list[Plugin]) -> Plugin:
-    owners = " and ".join(sorted(quoted(f"{p.distribution} {p.version}") for p in sharing))
-    cause = (
-        f'the {singular(plugin.kind)} name "{quoted(plugin.name)}" is claimed by {owners}; '
-        f"uninstall one of them"
-    )
-    return replace(plugin, status="duplicate", cause=cause)
-
-
-def _requirement_on_us(distribution: Distribution) -> str:
+def _unmet_requirement(distribution: Distribution) -> str:
+    """What a distribution requires of KBForge, in words; "" if this version has it."""
     # packaging is slow to import and most requirements name something else
     ours = [line for line in distribution.requires or [] if _OUR_LINE.match(line)]
     if not ours:
         return ""
     from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
 
     requirements = [Requirement(line) for line in ours]
-    return ",".join(
-        str(r.specifier) for r in requirements if r.marker is None or r.marker.evaluate()
-    ).strip(",")
-
-
-def _extra(plugin: Plugin) -> str:
-    return ",".join(plugin.entry_point.extras)
+    applying = [r.specifier for r in requirements if r.marker is None or r.marker.evaluate()]
+    requires = ",".join(map(str, applying)).strip(",")
+    if SpecifierSet(requires).contains(__version__, prereleases=True):
+        return ""
+    return f"requires {DISTRIBUTION}{requires}, but this is {__version__}"
 
 
 def _missing(plugin: Plugin) -> list[str]:
@@ -357,14 +346,6 @@ def install_command(extra: str, distribution: str = DISTRIBUTION) -> str:
     except (metadata.PackageNotFoundError, ValueError, LookupError, TypeError, AttributeError):
         pass  # nothing is known of where it came from
     return f"pip install {editable}{shlex.quote(quoted(what, 400))}"
-
-
-def _satisfied(specifier: str) -> bool:
-    if not specifier:
-        return True
-    from packaging.specifiers import SpecifierSet
-
-    return SpecifierSet(specifier).contains(__version__, prereleases=True)
 
 
 def singular(kind: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -40,7 +40,7 @@ def write_assertion(
     left = [one for one in orjson.loads(there[1] if there else b"[]") if one[0] != number]
     if assertion is not None:
         left.append([number, assertion.to_json()])
-    _write(rows, {key: left}, None if assertion is None else number)
+    _write(rows, key, left, None if assertion is None else number)
 
 
 def forget_assertions(rows: sqlite3.Connection, gone: Collection[str]) -> None:
@@ -48,14 +48,14 @@ def forget_assertions(rows: sqlite3.Connection, gone: Collection[str]) -> None:
     begin, end = f"{ASSERTED}:", f"{ASSERTED};"
     for key, content in list(read_rows(rows, "meta", "WHERE name > ? AND name < ?", (begin, end))):
         left = [one for one in orjson.loads(content) if one[1]["id"] not in gone]
-        _write(rows, {key: [] if key.removeprefix(begin) in gone else left})
+        _write(rows, key, [] if key.removeprefix(begin) in gone else left)
 
 
 def _write(
-    rows: sqlite3.Connection, told: Mapping[str, Sequence[Any]], undoable: int | None = None
+    rows: sqlite3.Connection, key: str, left: Sequence[Any], undoable: int | None = None
 ) -> None:
-    facts = {key: (orjson.dumps(of),) if of else None for key, of in told.items()}
-    facts[ASSERTED] = (orjson.dumps(secrets.token_hex(8)),)
+    changed = (orjson.dumps(secrets.token_hex(8)),)
+    facts = {key: (orjson.dumps(left),) if left else None, ASSERTED: changed}
     write_rows(rows, "meta", facts, undoable)
 
 

@@ -112,28 +112,19 @@ def record(
 ) -> None:
     """Add a line for a run or for what it decided or undid, within the current transaction."""
     by, note = signature()
-    said = {"about": about} if decided is None else _words(decided)
-    if decided is not None and decided.asserts:
-        said["about"] = about
+    said: dict[str, Any] = {"about": about}
+    if decided is not None:
+        pair = {"same": decided.same, "a": decided.first, "b": decided.second}
+        said = pair | (said if decided.asserts else {})
     content = orjson.dumps({**said, "note": note, "nonce": secrets.token_hex(8)})
-    number, chain = _end(rows)
+    end = row_of(rows, "meta", END)
+    number, chain = (0, _FIRST) if end is None else orjson.loads(end[1])
     which = None if decided is None else decided.number
     plain = (number + 1, time.time(), by, verb, run, which)
     digest = hashlib.sha256(content).hexdigest()
     chain = _linked(chain, plain, digest)
     insert_rows(rows, "audit", [(*plain, digest, chain, content)])
     write_rows(rows, "meta", {END: (orjson.dumps([number + 1, chain]),)})
-
-
-def _words(decided: DecisionRecord) -> dict[str, Any]:
-    return {"same": decided.same, "a": decided.first, "b": decided.second}
-
-
-def _end(rows: sqlite3.Connection) -> tuple[int, str]:
-    """The number and the chain of the last line."""
-    found = row_of(rows, "meta", END)
-    number, chain = (0, _FIRST) if found is None else orjson.loads(found[1])
-    return number, chain
 
 
 def _linked(before: str, plain: Row, digest: str) -> str:

@@ -40,7 +40,6 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeAlias
 from urllib.parse import quote
 
@@ -148,13 +147,12 @@ def lock(handle: int, path: Path) -> int | None:
     except ImportError:
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
         beside = os.open(f"{path}-lock", flags, stat.S_IMODE(os.fstat(handle).st_mode))
+        held = False
         try:
             held = hold(beside)
-        except OSError:
-            os.close(beside)
-            raise
-        if not held:
-            os.close(beside)
+        finally:
+            if not held:
+                os.close(beside)
         return beside if held else None
     try:
         fcntl(handle, F_OFD_SETLK, struct.pack("hhqqi4x", F_WRLCK, os.SEEK_SET, _BYTE, 1, 0))
@@ -774,12 +772,7 @@ class Database:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

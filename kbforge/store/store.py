@@ -68,6 +68,7 @@ from kbforge.store.tables import (
     rows_of,
     verified_rows,
 )
+from kbforge.texts import LARGEST
 
 NOT_TOLD = -1
 """Stands for None in the column `same` of a decision."""
@@ -75,8 +76,6 @@ ASSERTS = 2
 """What the table of decisions says, in place of whether two are the same, of one that asserts."""
 FACTS = "facts"
 """The fact with the digest of what fused facts learned; None until a run that learned ends."""
-LARGEST = 2**63 - 1
-"""A number that SQLite can compare."""
 _AT_ONCE = 400  # subproblems read at one time
 _LARGEST = "ORDER BY size DESC, subproblem, first"
 _LEAST_SURE = "ORDER BY confidence, reported, size DESC, subproblem, first"

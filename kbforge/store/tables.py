@@ -171,7 +171,9 @@ CREATE TABLE stale (subproblem INTEGER PRIMARY KEY, checksum INTEGER NOT NULL);
 
 def create_tables(database: sqlite3.Connection) -> None:
     """Create the tables of a new store, within the current transaction."""
-    _make_tables(database)
+    for statement in _TABLES.split(";"):
+        if statement.strip():
+            database.execute(statement)
     database.execute(f"PRAGMA application_id = {APPLICATION}")
     database.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -225,14 +227,8 @@ def _schema_of(database: sqlite3.Connection) -> list[tuple[str, str]]:
     return sorted((f"{kind} {name} of {table}", f"{sql}") for kind, name, table, sql in rows)
 
 
-def _make_tables(database: sqlite3.Connection) -> None:
-    for statement in _TABLES.split(";"):
-        if statement.strip():
-            database.execute(statement)
-
-
 with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as _empty:
-    _make_tables(_empty)
+    create_tables(_empty)
     _SCHEMA = dict(_schema_of(_empty))
     COLUMNS = {
         table: tuple(name for _, name, *_ in _empty.execute(f"PRAGMA table_info({table})"))[:-1]

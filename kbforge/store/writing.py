@@ -278,7 +278,8 @@ class StoreWriter:
     def _write_fragments(
         self, database: sqlite3.Connection, checkpoint: Checkpoint, undoable: int | None
     ) -> None:
-        refer = self._refer(database)
+        fact = row_of(database, "meta", REFERS)
+        refer: Sequence[str] = () if fact is None else orjson.loads(fact[1])  # attributes
         if refer and self._removed:
             gone = StoredPages(database).fragments(list(self._removed))
             forget_mentions(database, refer, gone)
@@ -302,11 +303,6 @@ class StoreWriter:
             if home != homes[number]
         }
         write_rows(database, "fragment", moved, undoable)
-
-    def _refer(self, database: sqlite3.Connection) -> Sequence[str]:
-        """The attributes that refer."""
-        fact = row_of(database, "meta", REFERS)
-        return () if fact is None else orjson.loads(fact[1])
 
     def _write_session(
         self, database: sqlite3.Connection, checkpoint: Checkpoint, undoable: int | None

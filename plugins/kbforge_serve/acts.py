@@ -18,8 +18,9 @@ from kbforge.jobs import acts
 from kbforge.jobs.decide import UNDOES, asserted, asserting, take_back
 from kbforge.jobs.opening import EventResult
 from kbforge.store.audit import MOST_NOTE, signed
-from kbforge.store.store import LARGEST, Store
+from kbforge.store.store import Store
 from kbforge.store.tables import rows_of
+from kbforge.texts import LARGEST
 from kbforge_serve.answers import Answer
 from kbforge_serve.effects import Effect, observed
 from kbforge_serve.frame import json_of

@@ -29,7 +29,7 @@ from kbforge.jobs.link import renamed
 from kbforge.jobs.match import Match
 from kbforge.store.audit import MOST_NAME, AuditLine, signed
 from kbforge.store.changes import Changes
-from kbforge.store.store import LARGEST
+from kbforge.texts import LARGEST
 from kbforge_serve import acts, export, facts, feed, imports, reasons, rules, schemas
 from kbforge_serve.answers import Answer, EntityReference, schema_of
 from kbforge_serve.decisions import Decisions, decisions_of

@@ -7,6 +7,7 @@ over all fragments; they are computed in the background, once for each state of 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 
@@ -133,7 +134,7 @@ def _counted(store: Store) -> Facts:
             }
             for band, low in enumerate(CONFIDENCES)
         ],
-        "answers": answered(store).to_json(),
+        "answers": asdict(answered(store)),
     }
 
 

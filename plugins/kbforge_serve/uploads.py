@@ -138,7 +138,7 @@ class SentFile:
         renamed |= meaning.renamed
         if meaning.source:
             renamed[meaning.source] = _ORIGIN
-        columns = Columns(renamed=renamed)
+        columns = Columns((), None, renamed)
         options = {} if self.has_fragments else {"id": meaning.id or None, "map": pairs_of(renamed)}
         self.counts.clear()
         self.reasons.clear()

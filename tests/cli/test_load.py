@@ -8,7 +8,8 @@ import re
 import pytest
 
 from kbforge import registry
-from kbforge.files.fragments import distinct, first, read_located
+from kbforge.files.fragments import distinct, first, located
+from kbforge.files.io import read_lines
 from kbforge.version import DISTRIBUTION
 from tests.sources.harness import ADVICE, ids_in
 
@@ -241,7 +242,8 @@ def test_fragments_are_limited_and_bad_ones_handed_on(tmp_path):
     def set_aside(error, raw):
         bad.append((error.where, raw))
 
-    found = first(distinct(read_located(str(file), set_aside), set_aside), 2)
+    lines = located(read_lines(str(file), set_aside), str(file), set_aside)
+    found = first(distinct(lines, set_aside), 2)
     assert [f.id for f in found] == ["a", "b"]
     assert bad == [
         (f"{file}:2", b"oops"),

@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -152,7 +153,7 @@ def test_expected_calibration_error_by_hand():
 def test_no_claims_are_no_error():
     empty = pair_claims(pair_probabilities([posterior(subproblem([0], (1, [(0,)])))]), ["x"])
     assert len(empty) == 0
-    assert reliability(empty).to_json() == {
+    assert asdict(reliability(empty)) == {
         "count": 0, "bins": 15, "table": (), "ece": 0.0, "brier": 0.0
     }  # fmt: skip
 
