@@ -19,6 +19,8 @@ from kbforge import interrupts
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import OutputError, UsageError, counted, listed, quoted
+from kbforge.registry import named_after
+from kbforge.registry.options import bind_options
 
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
@@ -125,8 +127,6 @@ def cluster(
         kbforge cluster people.parquet --engine spark --set clusterer.master='local[2]'
     """
     from kbforge.files.io import require_apart, require_writable
-    from kbforge.registry import named_after
-    from kbforge.registry.options import bind_options
 
     if not options.is_given(context, "output"):
         output = named_after(output, [fragments])
@@ -253,7 +253,11 @@ def write_clustered(
     else:
         _print_summary(kb, target)
     if not kb.complete:
-        console.note(f"{interrupts.sentence()}: {_place(target)} holds {_share(kb, kb.n_given)}")
+        count = kb.posterior.n_fragments
+        held = f"the first {count:,} of {kb.n_given:,} fragments"
+        if count == kb.n_given:
+            held = f"all {count:,} fragments, in the best grouping so far"
+        console.note(f"{interrupts.sentence()}: {_place(target)} holds {held}")
         raise typer.Exit(interrupts.exit_code())
 
 
@@ -283,14 +287,6 @@ def _write(kb: KnowledgeBase, target: str) -> Times:
     _save(lambda place: kb.write_as(place, followed), target)
     writing = perf_counter() - begin - assembling
     return replace(kb.times, confidence=confidence, assembling=assembling, writing=writing)
-
-
-def _share(kb: KnowledgeBase, total: int) -> str:
-    """The progress of an interrupted run, in words."""
-    count = kb.posterior.n_fragments
-    if count < total:
-        return f"the first {count:,} of {total:,} fragments"
-    return f"all {total:,} fragments, in the best grouping so far"
 
 
 def _warnings(kb: KnowledgeBase) -> Iterator[str]:

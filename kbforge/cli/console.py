@@ -7,7 +7,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbforge import interrupts
@@ -110,14 +110,19 @@ def print_done(done: EventResult, store: str, what: str, as_json: bool) -> None:
     )
 
 
-def table_of(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
-    """A table with bold titles."""
+def table_of(
+    columns: Sequence[str], rows: Iterable[Sequence[str]], figures: Collection[str] = ()
+) -> Table:
+    """A table with bold titles; the columns of `figures` are on the right, on one line."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        if column in figures:
+            table.add_column(column, justify="right", no_wrap=True)
+        else:
+            table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,13 +12,14 @@ import typer
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, counted
+from kbforge.registry.options import parse_settings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
     from rich.text import Text
 
-    from kbforge.contracts import Fragment, Progress
+    from kbforge.contracts import Progress
     from kbforge.evaluation.reliability import Reliability
     from kbforge.evaluation.scores import Evaluation
     from kbforge.fit.audit import AuditReport
@@ -146,10 +147,8 @@ def evaluate(
 def _score(context: typer.Context, kb: str, gold: str) -> None:
     from kbforge.evaluation.scores import score_entities
     from kbforge.jobs.views import entities_of
-    from kbforge.registry.options import parse_settings
 
     parse_settings(context.params["settings"] or (), ["source"])  # others go with --reliability
-
     if kb == gold == "-":
         raise UsageError("only one of KB and GOLD can be standard input")
     labelled = options.read(context, gold)
@@ -285,7 +284,6 @@ def _audit(context: typer.Context, kb: str, gold: str | None, count: int) -> Non
     from kbforge.cli import review as asking
     from kbforge.files.answers import AnswerFile
     from kbforge.jobs.audit import open_audit
-    from kbforge.registry.options import parse_settings
 
     given = context.params
     parse_settings(given["settings"] or (), ["source"])
@@ -529,7 +527,9 @@ def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> 
     from kbforge.files.io import require_apart
     from kbforge.fit.calibrate import (
         fit_confidence,
+        halves,
         measure_reliability,
+        require_disjoint,
         require_place,
         save_confidence,
     )
@@ -546,7 +546,12 @@ def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> 
     require_place(output)
     shuffles = given["shuffles"]
     choices = options.choices_of(context, _OF_A_MAP, _KINDS)
-    fitted, tested = _parts(context, fragments, test_on)
+    read = options.read_all(context, fragments)
+    if test_on is not None:
+        fitted, tested = read, options.read_all(context, test_on)
+        require_disjoint(fitted, tested)
+    else:
+        fitted, tested = halves(read)
     with _bar_of_orders("clustering to fit", shuffles) as on_order:
         found = fit_confidence(fitted, choices, shuffles, on_order)
     with _bar_of_orders("clustering to test", shuffles) as on_order:
@@ -554,17 +559,3 @@ def _fit(context: typer.Context, fragments: str, output: str, as_json: bool) -> 
     place = save_confidence(found, output, choices.calibration)
     console.note(f"wrote {place}, fitted on {found.fragments:,} fragments")
     _print_reliability(done, as_json)
-
-
-def _parts(
-    context: typer.Context, fragments: str, test_on: str | None
-) -> tuple[Sequence[Fragment], Sequence[Fragment]]:
-    """Fragments to fit on, and others to test on."""
-    from kbforge.fit.calibrate import halves, require_disjoint
-
-    read = options.read_all(context, fragments)
-    if test_on is None:
-        return halves(read)
-    tested = options.read_all(context, test_on)
-    require_disjoint(read, tested)
-    return read, tested

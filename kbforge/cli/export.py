@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kbforge import registry
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, counted, listed, quoted
+from kbforge.registry.options import parse_settings
 
 if TYPE_CHECKING:
     from kbforge.contracts import View
@@ -103,11 +105,9 @@ def export(
     kbforge plugins list --kind exporters lists the installed formats; kbforge plugins show exporter
     csv explains one and its options for --set.
     """
-    from kbforge import registry
     from kbforge.files.io import called, require_apart
     from kbforge.jobs.views import view_of
     from kbforge.kb import view as views
-    from kbforge.registry.options import parse_settings
 
     if as_json and output == "-":
         raise UsageError("--json and the entities cannot both go to standard output; give -o FILE")

@@ -12,6 +12,7 @@ from kbforge.cli import console, options
 from kbforge.cli.cluster import require_against, write_clustered
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, counted, listed, quoted
+from kbforge.registry import name_of, named_after
 
 app = typer.Typer(add_completion=False)
 
@@ -103,7 +104,6 @@ def link(
     from kbforge.jobs.cluster import partial_name
     from kbforge.jobs.link import columns_of, joined, read_against, read_tables
     from kbforge.kb.view import require_json_lines
-    from kbforge.registry import name_of, named_after
 
     if not options.is_given(context, "output"):
         output = named_after(output, tables)

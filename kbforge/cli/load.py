@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from kbforge import registry
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, counted
+from kbforge.registry.options import parse_settings
 
 app = typer.Typer(add_completion=False)
 
@@ -122,11 +124,9 @@ def load(
     kbforge plugins list --kind sources lists the installed sources; kbforge plugins show source csv
     explains one and its options for --set.
     """
-    from kbforge import registry
     from kbforge.jobs.load import default_quarantine, source_and_files
     from kbforge.jobs.load import load as run
     from kbforge.kb.view import require_json_lines
-    from kbforge.registry.options import parse_settings
 
     columns = {
         "id": id_column,

@@ -188,16 +188,13 @@ def _panel(verb: str) -> str:
 
 
 def _shorten_help(command: Any) -> None:
-    """Unwrap the help of a command and of its sub-commands, one line per paragraph."""
-    command.help = _unwrapped(command.help or "")
+    """Unwrap the help of a command and of its sub-commands, one line per paragraph, so that the
+    terminal's width decides where lines end."""
+    paragraphs = (command.help or "").split("\n\n")
+    lines = (p if p.startswith(" ") else " ".join(p.split()) for p in paragraphs)
+    command.help = "\n\n".join(lines)
     for member in getattr(command, "commands", {}).values():
         _shorten_help(member)
-
-
-def _unwrapped(text: str) -> str:
-    """One line per paragraph, so the terminal's width decides where lines end."""
-    paragraphs = text.split("\n\n")
-    return "\n\n".join(p if p.startswith(" ") else " ".join(p.split()) for p in paragraphs)
 
 
 def _broken(name: str, error: PluginError) -> Any:

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from kbforge import registry
+from kbforge.registry.options import bind_options, parse_settings
+
 if TYPE_CHECKING:
     from kbforge.contracts import Fragment
     from kbforge.fit.choices import RunOptions
@@ -124,8 +127,6 @@ def names_listed(names: Iterable[str], when: str = "") -> str:
 
 def complete_setting(incomplete: str) -> Iterator[tuple[str, str]]:
     """Completions of a name, or of a name's value."""
-    from kbforge import registry
-
     name, equals, begun = incomplete.partition("=")
     if not equals:
         yield from ((f"{n}=", s.help) for n, s in OF_A_RUN.items() if n.startswith(name))
@@ -290,7 +291,6 @@ def choices_of(
     uses them, those of a table's source and of a store (`set_of`).
     """
     from kbforge.fit.choices import RunOptions
-    from kbforge.registry.options import bind_options, parse_settings
 
     given = context.params
     chosen = {one.name: given[one.name] for one in fields(RunOptions) if one.name in given}
@@ -333,8 +333,6 @@ def source_options(context: typer.Context) -> dict[str, object]:
 
 def set_of(context: typer.Context, kind: str) -> dict[str, str]:
     """The `--set` values for one kind of plugin."""
-    from kbforge.registry.options import parse_settings
-
     settings = context.params["settings"] or ()
     return parse_settings([s for s in settings if s.startswith(f"{kind}.")], [kind])[kind]
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
 
-from kbforge.cli import console
+from kbforge import registry
+from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import quoted
+from kbforge.registry.options import describe
 
-if TYPE_CHECKING:
-    from kbforge.registry import Plugin
+_COLUMNS = ("kind", "name", "distribution", "version", "status")
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
@@ -28,7 +30,7 @@ def list_plugins(
     check: Annotated[
         bool, option("--check", "Load each plugin; exit with 1 if one is broken.")
     ] = False,
-    json: Annotated[bool, option("--json", "Print one JSON object.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the plugins: kind, name, distribution, version, status.
 
@@ -41,12 +43,10 @@ def list_plugins(
 
         kbforge plugins list --check --json
     """
-    from kbforge import registry
-
     wanted = None if kind is None else registry.kind_called(kind)
     rows = [_row(plugin, check) for plugin in registry.installed(wanted)]
     damaged = registry.damaged()
-    if json:
+    if as_json:
         unreadable = [{"distribution": name, "cause": cause} for name, cause in damaged]
         console.print_json({"plugins": rows, "damaged": unreadable})
     else:
@@ -63,7 +63,7 @@ def list_plugins(
 def show_plugin(
     kind: Annotated[str, typer.Argument(help="The kind, such as likelihood.")],
     name: Annotated[str, typer.Argument(help="The plugin's name.")],
-    json: Annotated[bool, option("--json", "Print one JSON object.")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Describe a plugin, and its options for --set.
 
@@ -71,16 +71,11 @@ def show_plugin(
 
         kbforge plugins show likelihood gaussian
     """
-    import dataclasses
-
-    from kbforge import registry
-    from kbforge.registry.options import describe
-
     kind = registry.kind_called(kind)
     plugin = registry.find(kind, name)
-    summary, options = describe(registry.load(kind, name))
-    if json:
-        described = {"summary": summary, "options": [*map(dataclasses.asdict, options)]}
+    summary, taken = describe(registry.load(kind, name))
+    if as_json:
+        described = {"summary": summary, "options": [*map(asdict, taken)]}
         console.print_json(_row(plugin, check=False) | described)
         return
     out = console.stdout()
@@ -88,15 +83,14 @@ def show_plugin(
     out.print(summary, markup=False)
     if kind == "commands":
         out.print(f"\nIts options: kbforge {plugin.name} --help", markup=False)
-    elif options:
+    elif taken:
         out.print()
-        singular = registry.singular(kind)
-        out.print(
-            console.table_of(
-                ("option", "type", "default", ""),
-                ((f"{singular}.{o.name}", o.type, _default(o.default), o.help) for o in options),
-            )
+        singular, needed = registry.singular(kind), "(required)"
+        rows = (
+            (f"{singular}.{o.name}", o.type, needed if o.default is None else o.default, o.help)
+            for o in taken
         )
+        out.print(console.table_of(("option", "type", "default", ""), rows))
     else:
         out.print("\nIt has no options.")
 
@@ -121,7 +115,6 @@ def new_plugin(
 
         kbforge plugins new likelihood my-rates -o plugins/my-rates
     """
-    from kbforge import registry
     from kbforge.jobs.scaffold import new_plugin as write
 
     kind = registry.kind_called(kind)
@@ -137,28 +130,15 @@ def new_plugin(
     typer.echo("\n".join(["Next:", *(f"  {command}" for command in commands)]))
 
 
-def _row(plugin: Plugin, check: bool) -> dict[str, Any]:
-    from kbforge import registry
-
+def _row(plugin: registry.Plugin, check: bool) -> dict[str, Any]:
     status, cause = registry.check(plugin) if check else registry.glance(plugin)
-    return {
-        "kind": plugin.kind,
-        "name": plugin.name,
-        "distribution": plugin.distribution,
-        "version": plugin.version,
-        "status": status,
-        "cause": cause,
-    }
+    plain = {name: getattr(plugin, name) for name in _COLUMNS}
+    return {**plain, "status": status, "cause": cause}
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
-    columns = ("kind", "name", "distribution", "version", "status")
-    cells = ([quoted(row[column], 400) for column in columns] for row in rows)
-    console.stdout().print(console.table_of(columns, cells))
+    cells = ([quoted(row[column], 400) for column in _COLUMNS] for row in rows)
+    console.stdout().print(console.table_of(_COLUMNS, cells))
     for row in rows:
         if row["cause"]:
             console.note(f"kbforge: {row['cause']}")
-
-
-def _default(text: str | None) -> str:
-    return "(required)" if text is None else text

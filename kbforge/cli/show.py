@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from kbforge import registry
 from kbforge.cli import console, options
 from kbforge.cli.options import option
 from kbforge.errors import UsageError, counted, percent, quoted
@@ -360,16 +361,8 @@ def _draw(read: Callable[[], Iterable[Entity]], fragment: str, target: str, link
 
 
 def _print_similar(found: list[SimilarFragment]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    calibrated = any(one.calibrated is not None for one in found)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("probability", justify="right", no_wrap=True)
-    if calibrated:
-        table.add_column("calibrated", justify="right", no_wrap=True)
-    table.add_column("fragment", overflow="fold")
-    table.add_column("entity", overflow="fold")
+    calibrated = ["calibrated"] if any(one.calibrated is not None for one in found) else []
+    rows = []
     for one in found:
         # a range if groupings that were not kept may add to it
         low, high = percent(one.probability), percent(min(one.probability + one.rest, 1.0))
@@ -377,8 +370,9 @@ def _print_similar(found: list[SimilarFragment]) -> None:
         if calibrated:
             cells.append("" if one.calibrated is None else percent(one.calibrated))
         of = f"{quoted(one.entity.name)} ({quoted(one.entity.id)})"
-        table.add_row(*map(Text, (*cells, quoted(one.fragment), of)))
-    console.stdout().print(table)
+        rows.append([*cells, quoted(one.fragment), of])
+    figures = ["probability", *calibrated]
+    console.stdout().print(console.table_of([*figures, "fragment", "entity"], rows, figures))
 
 
 explain_app = typer.Typer(add_completion=False)
@@ -483,7 +477,6 @@ def explain(
 
 
 def _write(explainer: Explainer, output: str) -> None:
-    from kbforge import registry
     from kbforge.kb.view import EntitiesView
 
     with console.progress(total=explainer.fragments, description="explaining") as bar:

@@ -411,6 +411,7 @@ def _set_rules(store: str, rules: str, rehearse: bool, as_json: bool) -> None:
 
 def _list_decisions(store: str, as_json: bool) -> None:
     from kbforge.clustering.constraints import called
+    from kbforge.contracts import Decision
     from kbforge.jobs.decide import signed_decisions
     from kbforge.store.database import Database
     from kbforge.store.store import Store
@@ -418,36 +419,21 @@ def _list_decisions(store: str, as_json: bool) -> None:
     with Database(store) as database, database.snapshot():
         decisions = signed_decisions(Store(database))
     if as_json:
-        rows = [
-            {
-                "number": one.number,
-                "same": one.same,
-                "a": one.first,
-                "b": one.second,
-                "run": one.run,
-                "undone": one.undone,
-                "by": by,
-                "program": is_program,
-                "at": at,
-                "note": note,
-                "asserts": asserts,
-                "verb": verb,
-            }
-            for one, by, is_program, at, note, asserts, verb in decisions
-        ]
-        console.print_json({"decisions": rows})
+        console.print_json({"decisions": [one._asdict() for one in decisions]})
     elif not decisions:
         console.note("the store has no decisions")
     else:
-        for one, by, _, _, note, asserts, _ in decisions:
-            said = f"decision {one.number} ({asserts})" if asserts else called(one.decision)
+        for one in decisions:
+            name = f"decision {one.number}"
+            decided = called(Decision(one.same, one.a, one.b, name))
+            said = f"{name} ({one.asserts})" if one.asserts else decided
             said += f" in run {one.run}"
             if one.undone is not None:
                 said += f", undone in run {one.undone}"
-            if by:
-                said += f", by {quoted(by, 400)}"
-            if note:
-                said += f": {quoted(note, 400)}"
+            if one.by:
+                said += f", by {quoted(one.by, 400)}"
+            if one.note:
+                said += f": {quoted(one.note, 400)}"
             console.stdout().print(said, markup=False, soft_wrap=True)
 
 

@@ -309,14 +309,12 @@ def _answer(value: Any, where: str) -> Answer:
     if not isinstance(value, dict):
         raise BadRecord(where, "an object with a, b and same", quoted(value, 40))
     record = record_of(value, where).only("a", "b", "same", "asked", "fragments_sha256", "by")
-    a, b = (_id(record, key) for key in ("a", "b"))
-    if a == b:
-        raise record.wrong("b", "another id than a", f'"{quoted(b)}" again')
+    pair = _pair(record)
     sha256 = record.get("fragments_sha256", str)
     if len(sha256) != _SHA256_DIGITS:
         raise record.wrong("fragments_sha256", f"{_SHA256_DIGITS} hexadecimal digits", sha256)
     by = name_of(record) if "by" in record else None
-    return Answer(a, b, same_of(record), _asked(record.table("asked")), sha256, by)
+    return Answer(*pair, same_of(record), _asked(record.table("asked")), sha256, by)
 
 
 def name_of(record: Record, longest: int = 200) -> str:
@@ -345,12 +343,9 @@ def read_decisions(path: str) -> list[Decision]:
         if not isinstance(value, dict):
             raise BadRecord(where, "an object with same, a and b", quoted(value, 40))
         record = record_of(value, where)
-        same = same_of(record)
-        a, b = (str(record.get(key, str, "the id of a fragment")) for key in ("a", "b"))
-        if a == b:
-            raise record.wrong("b", "another id than a", f'"{quoted(b)}" again')
+        same, pair = same_of(record), _pair(record)
         if same is not None:
-            found.append(Decision(same, a, b))
+            found.append(Decision(same, *pair))
     return found
 
 
@@ -359,11 +354,16 @@ def record_of(value: Mapping[str, Any], where: str) -> Record:
     return Record(value, lambda field, expected, got: BadRecord(where, expected, got, field))
 
 
-def _id(record: Record, key: str) -> str:
-    value: str = record.get(key, str, "the id of a fragment")
-    if not value:
-        raise record.wrong(key, "the id of a fragment", "an empty string")
-    return value
+def _pair(record: Record) -> tuple[str, str]:
+    """The fields `a` and `b`: the ids of two fragments."""
+    expected = "the id of a fragment"
+    for key in ("a", "b"):
+        if not record.get(key, str, expected):
+            raise record.wrong(key, expected, "an empty string")
+    a, b = (str(record.get(key, str)) for key in ("a", "b"))
+    if a == b:
+        raise record.wrong("b", "another id than a", f'"{quoted(b)}" again')
+    return a, b
 
 
 def _asked(record: Record) -> QuestionDetails:

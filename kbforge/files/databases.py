@@ -78,6 +78,7 @@ class Database(ABC):
     """
 
     library: ClassVar[str]
+    _connection: Any
 
     def __init__(self, address: str, write: bool) -> None:
         self.name = without_password(address).partition("?")[0]
@@ -92,18 +93,18 @@ class Database(ABC):
         """What a SELECT gives: the columns, and the rows as a stream."""
 
     @abstractmethod
-    def _run(self, statement: str) -> None: ...
-
-    @abstractmethod
     def _append(self, table: str, rows: pa.RecordBatchReader) -> None: ...
 
-    @abstractmethod
+    def _run(self, statement: str) -> None:
+        self._connection.execute(statement)
+
     def commit(self) -> None:
         """Keep what was written."""
+        self._run("COMMIT")
 
-    @abstractmethod
     def close(self) -> None:
         """Undo what was not committed, and let go of the database."""
+        self._connection.close()
 
     def columns(self, query: str) -> list[str]:
         """The columns of a query.
@@ -283,7 +284,7 @@ class PostgreSql(Database):
 
     def close(self) -> None:
         self._cursors.close()
-        self._connection.close()
+        super().close()
 
 
 class DuckDb(Database):
@@ -310,9 +311,6 @@ class DuckDb(Database):
             self._run("BEGIN")
         return there
 
-    def _run(self, statement: str) -> None:
-        self._connection.execute(statement)
-
     def _append(self, table: str, rows: pa.RecordBatchReader) -> None:
         import pyarrow as pa
 
@@ -320,12 +318,6 @@ class DuckDb(Database):
         for batch in rows:  # DuckDB would ask for the next ones in another thread
             self._connection.register("kbforge_rows", pa.Table.from_batches([batch]))
             self._run(f"INSERT INTO {into} SELECT * FROM kbforge_rows")
-
-    def commit(self) -> None:
-        self._run("COMMIT")
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 class Sqlite(Database):
@@ -362,9 +354,6 @@ class Sqlite(Database):
             cells = [c if c is None or isinstance(c, str) else repr(c) for c in cells]
         return pa.array(cells, None if len(kinds) == 1 else pa.string())
 
-    def _run(self, statement: str) -> None:
-        self._connection.execute(statement)
-
     def _append(self, table: str, rows: pa.RecordBatchReader) -> None:
         into = ".".join(map(identifier, table.split(".")))
         marks = ", ".join("?" * len(rows.schema))
@@ -378,12 +367,6 @@ class Sqlite(Database):
     def _literal(self, text: str) -> str:
         # a number is less than any text, unless the column makes a text of it
         return text if _NUMBER.fullmatch(text) else super()._literal(text)
-
-    def commit(self) -> None:
-        self._run("COMMIT")
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 def identifier(name: str) -> str:

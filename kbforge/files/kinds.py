@@ -54,6 +54,14 @@ class FileKind(NamedTuple):
         return self.use.format(path=shown, stem=stem)
 
 
+_MANY = ("{stem}.fragments", "them")
+
+
+def _loaded(name: str, words: str, stem: str = "{stem}", it: str = "it") -> FileKind:
+    """A kind of file that a source reads."""
+    return FileKind(name, f"kbforge load {words} -o {stem}.jsonl turns {it} into fragments")
+
+
 KINDS: Mapping[str, FileKind] = {
     "store": FileKind("a store", "kbforge show {path} reads it"),
     "sqlite": FileKind("an SQLite database that is not a store"),
@@ -64,13 +72,9 @@ KINDS: Mapping[str, FileKind] = {
     ),
     "quarantine": FileKind("records that kbforge load set aside"),
     "changes": FileKind("changes, as kbforge changes writes"),
-    "table": FileKind("a table", "kbforge load csv {path} -o {stem}.jsonl turns it into fragments"),
-    "parquet": FileKind(
-        "a Parquet table", "kbforge load parquet {path} -o {stem}.jsonl turns it into fragments"
-    ),
-    "spreadsheet": FileKind(
-        "a spreadsheet", "kbforge load xlsx {path} -o {stem}.jsonl turns it into fragments"
-    ),
+    "table": _loaded("a table", "csv {path}"),
+    "parquet": _loaded("a Parquet table", "parquet {path}"),
+    "spreadsheet": _loaded("a spreadsheet", "xlsx {path}"),
     "calibration": FileKind(
         "a calibration file", "kbforge cluster FRAGMENTS --set calibration={path} reads it"
     ),
@@ -81,28 +85,14 @@ KINDS: Mapping[str, FileKind] = {
     "policy": FileKind("a policy of golden records", "kbforge export KB --policy {path} reads it"),
     "model": FileKind("a model", "kbforge cluster FRAGMENTS --likelihood {path} reads it"),
     "folder": FileKind("a folder"),
-    "array": FileKind(
-        "one JSON array",
-        "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl turns it into fragments",
-    ),
+    "array": _loaded("one JSON array", "jsonl {path} --id KEY", "{stem}.fragments"),
     "object": FileKind(
         "one JSON object over several lines", "jq -c . {path} writes it on one line"
     ),
-    "objects": FileKind(
-        "JSON objects that are not fragments",
-        "kbforge load jsonl {path} --id KEY -o {stem}.fragments.jsonl turns them into fragments",
-    ),
-    "spacy": FileKind(
-        "documents of spaCy",
-        "kbforge load spacy {path} -o {stem}.fragments.jsonl turns them into fragments",
-    ),
-    "triples": FileKind(
-        "triples", "kbforge load triples {path} -o {stem}.fragments.jsonl turns them into fragments"
-    ),
-    "wikidata": FileKind(
-        "entities of Wikidata",
-        "kbforge load wikidata {path} -o {stem}.fragments.jsonl turns them into fragments",
-    ),
+    "objects": _loaded("JSON objects that are not fragments", "jsonl {path} --id KEY", *_MANY),
+    "spacy": _loaded("documents of spaCy", "spacy {path}", *_MANY),
+    "triples": _loaded("triples", "triples {path}", *_MANY),
+    "wikidata": _loaded("entities of Wikidata", "wikidata {path}", *_MANY),
     "toml": FileKind("another TOML file"),
     "empty": FileKind("an empty file"),
     "utf-16": FileKind("UTF-16 text", "iconv -f UTF-16 -t UTF-8 {path} writes UTF-8"),

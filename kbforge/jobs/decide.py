@@ -590,11 +590,16 @@ def deciders(store: Store) -> dict[int, str]:
 
 
 class SignedDecision(NamedTuple):
-    """A decision, who made it, when and why, as far as the store knows."""
+    """A decision (`DecisionRecord`), who made it, when and why, as far as the store knows."""
 
-    record: DecisionRecord
+    number: int
+    same: bool | None
+    a: str
+    b: str
+    run: int
+    undone: int | None
     by: str | None
-    is_program: bool
+    program: bool  # whether that is one
     at: float | None  # seconds since 1970, UTC
     note: str
     asserts: str | None  # in words, if it asserts a value that was not erased
@@ -616,7 +621,8 @@ def signed_decisions(store: Store, about: Sequence[str] | None = None) -> list[S
         told = (program, None, "", "") if line is None else (line.by, line.at, line.note, line.verb)
         who, when, why, verb = told
         says = (line.said or {}).get("about") if line is not None and one.asserts else None
-        found.append(SignedDecision(one, who, program is not None, when, why, says, verb))
+        made_so = one.number, one.same, one.first, one.second, one.run, one.undone
+        found.append(SignedDecision(*made_so, who, program is not None, when, why, says, verb))
     return found
 
 

@@ -16,7 +16,7 @@ import orjson
 
 from kbforge.contracts import Fragment
 from kbforge.errors import without_password
-from kbforge.files.columns import FragmentColumns, sources_of
+from kbforge.files.columns import ids_of, sources_of
 from kbforge.files.databases import connected
 from kbforge.jobs.opening import locked
 from kbforge.jobs.remove import remove
@@ -65,10 +65,7 @@ class Feed:
 
 def remove_missing(path: str, fragments: Sequence[Fragment]) -> int:
     """Remove what a store has from the sources of some fragments, and they have not; how many."""
-    if isinstance(fragments, FragmentColumns):
-        ids = set(fragments.ids)
-    else:
-        ids = {fragment.id for fragment in fragments}
+    ids = set(ids_of(fragments))
     with locked(path) as store:
         held = [id for source in sources_of(fragments)[1] for id in store.of_source(source)]
     gone = [id for id in held if id not in ids]

@@ -154,23 +154,21 @@ def add_fragments(
 
             notes += answers_decided(held, decided)
         added = _run(held, new, known, against is None and not held.session.n_fragments, on_step)
-        return replace(
-            _result_of(held, added, began, [*(held.prepared.notes if fresh else ()), *notes]),
+        return _result_of(
+            *(held, began, [*(held.prepared.notes if fresh else ()), *notes]),
+            added=added,
             replaced=sum(fragment.id in known for fragment in new[:added]),
             skipped=len(fragments) - len(new),
             complete=added == len(new),
         )
 
 
-def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) -> UpdateResult:
-    """The state of a store after fragments were added to it."""
+def _result_of(held: OpenStore, began: float, notes: Sequence[str], **counts: Any) -> UpdateResult:
+    """The state of a store after fragments were added to it, and `counts` of these."""
     notes = [*notes, note_of_cut(held.merges_cut), *held.session.contradictions]
     totals = held.store.pages.totals if held.store.has_session else None  # none was added
     return UpdateResult(
         run=held.run_number,
-        added=added,
-        replaced=0,
-        skipped=0,
         fragments=held.session.n_fragments,
         entities=held.writing.n_entities,
         subproblems=totals.n_subproblems if totals else 0,
@@ -183,7 +181,7 @@ def _result_of(held: OpenStore, added: int, began: float, notes: Sequence[str]) 
         drift=held.drift.figure,
         worth_it=held.drift.worth_it,
         notes=tuple(filter(None, notes)),
-        complete=True,
+        **counts,
     )
 
 

@@ -615,7 +615,7 @@ class StoreView(View):
         entities, owners = entities[about], owners[about]
         found = Assembler(fragments, subproblems, self._most, corpus, numbered)
         relations = None if links is None else links.relations(fragments, entities)
-        annotators, dated = list[Annotator](), StatedTimes(fragments, self._store.time)
+        dated = StatedTimes(fragments, self._store.time)
         learned, together = self._store.facts, dated.together(owners)
         kinds = kinds_of(learned[0]) if learned else {}
         pools = Pools.of(statements_of(fragments), owners, relations, entities, kinds)
@@ -624,9 +624,8 @@ class StoreView(View):
         of_facts: Annotator | None = facts.annotate if facts else None
         if asserted:
             of_facts = settling(fragments, pools, corpus.several, of_facts)
-        if of_facts is not None:
-            annotators.append(of_facts)
-        if links is not None and relations is not None:
+        annotators = [of_facts] if of_facts else []
+        if links and relations:
             annotators.append(relations.annotator(links.ids, self._trust(told), entities))
         if dated:
             annotators.append(dated.annotator(corpus.several, pools))

@@ -48,11 +48,10 @@ def decisions_of(
     with readers.store() as store:
         found = list[MadeDecision]()
         for one in reversed(signed_decisions(store)):
-            record = one.record
             if (
-                (before is not None and record.number >= before)
+                (before is not None and one.number >= before)
                 or (by and one.by != by)
-                or (in_force and record.undone is not None)
+                or (in_force and one.undone is not None)
             ):
                 continue
             if len(found) == most:
@@ -67,6 +66,5 @@ def decisions_about(store: Store, fragments: Sequence[str]) -> list[MadeDecision
 
 
 def _made(one: SignedDecision) -> MadeDecision:
-    record = one.record
-    pair = record.number, record.same, record.first, record.second, record.run, record.undone
-    return MadeDecision(*pair, one.by, one.at, one.note, one.asserts, one.verb)
+    decided = one.number, one.same, one.a, one.b, one.run, one.undone
+    return MadeDecision(*decided, one.by, one.at, one.note, one.asserts, one.verb)

@@ -280,7 +280,7 @@ def test_what_somebody_cannot_tell_is_kept_with_a_name_and_asked_no_more(store: 
     assert {frozenset(entity.fragments) for entity in entities_of(store)} == before
     with Database(store) as database:
         (one,) = signed_decisions(Store(database))
-    assert (one.record.same, one.by, one.note) == (None, "ada", "both are faint")
+    assert (one.same, one.by, one.note) == (None, "ada", "both are faint")
     with reviewed(store) as review:
         asked = {ids(found) for found in iter(review.question, None) if skipped(review, found)}
         assert asked
