@@ -274,18 +274,18 @@ def read_table(path: str, kind: str, writer: str) -> Record:
     """Read a TOML file; "-" is standard input; `writer` is the command that writes such files."""
     content = read_small(path, KINDS[kind].name, _MAX_BYTES)
     toml_of(content, path, kind, KBForgeError)
-    return table_of(content, quoted(called(path), 400), writer)
+    return toml_record(content, quoted(called(path), 400), hint=f" ({writer} writes this file)")
 
 
-def table_of(content: bytes, name: str, writer: str) -> Record:
-    """The top table of a parsed TOML file; `name` is quoted, for errors."""
+def toml_record(
+    content: bytes, where: str, error: type[KBForgeError] = KBForgeError, hint: str = ""
+) -> Record:
+    """The top table of a TOML document; `where` and `hint` are for errors about its fields."""
 
     def wrong(field: str, expected: str, got: str) -> KBForgeError:
-        return KBForgeError(
-            f"{name}: {quoted(field)}: expected {expected}, got {got} ({writer} writes this file)"
-        )
+        return error(f"{where}: {quoted(field)}: expected {expected}, got {got}{hint}")
 
-    return Record(parse_toml(content, name), wrong)
+    return Record(parse_toml(content, where, error), wrong)
 
 
 def toml_of(content: bytes, path: str, kind: str, error: type[KBForgeError]) -> dict[str, Any]:

@@ -55,8 +55,8 @@ def fragments_from(
     expected = "expected fragments, a data frame, a list of dictionaries or a path"
     if isinstance(records, str | Path):
         notes: list[str] = []
-        found = read_fragments(str(records), options=_as_options(options), tell=notes.append)
-        return Taken(list(found), notes=tuple(notes))
+        read = read_fragments(str(records), options=_as_options(options), tell=notes.append)
+        return Taken(list(read), notes=tuple(notes))
     if isinstance(records, Mapping) or not (is_frame(records) or isinstance(records, Iterable)):
         raise UsageError(f"{function}: {expected}, got {quoted(records)}")
     name = source or "table"
@@ -67,7 +67,10 @@ def fragments_from(
         if not held or not isinstance(held[0], Mapping):
             if others := sorted({*options} - {"map"}):
                 raise UsageError(f"{function}: {others[0]}: only tables have columns")
-            return Taken(_renamed(_distinct(held, function), options), False)
+            from kbforge.jobs.link import renamed  # which builds on this module
+
+            found, _ = renamed(_distinct(held, function), pairs_from(options))
+            return Taken(list(found))
         columns, rows = dict_rows(held, name)
     reader = registry.create("sources", _SOURCE, _as_options(options))
     kinds: set[type] = set()
@@ -75,13 +78,6 @@ def fragments_from(
         rows = _noting(rows, columns.index(str(id)), kinds)
     fragments = _distinct(reader.read_rows(columns, rows, name, source, stop), function)
     return Taken(fragments, kinds == {int}, tuple(accounts(reader, name)))
-
-
-def _renamed(fragments: list[Fragment], options: Mapping[str, object]) -> list[Fragment]:
-    """Fragments with renamed attributes, if the option `map` is given."""
-    from kbforge.jobs.link import renamed  # which builds on this module
-
-    return list(renamed(fragments, pairs_from(options))[0])
 
 
 def _noting(

@@ -55,7 +55,7 @@ from kbforge.errors import KBForgeError, UsageError, option, quoted
 from kbforge.files.arrow import ArrowTable, Cell
 from kbforge.files.fragments import read_fragments, to_line
 from kbforge.files.io import called, read_small
-from kbforge.files.records import Record, toml_of
+from kbforge.files.records import Record, toml_of, toml_record
 from kbforge.kb.entities import fragments_of, naming
 from kbforge.kb.read import read_entities
 from kbforge.kb.spelling import best_of
@@ -240,18 +240,12 @@ def read_policy(given: str) -> Policy:
             f"expected a policy ({', '.join(RULES)}) or a file with one, got "
             f'"{quoted(given, 400)}", which is neither'
         )
-    name = quoted(called(given), 400)
-
-    def wrong(key: str, expected: str, got: str) -> KBForgeError:
-        return KBForgeError(f"{name}: {quoted(key)}: expected {expected}, got {got}")
-
     content = read_small(given, "a policy", _MAX_BYTES)
-    top = Record(toml_of(content, given, "policy", KBForgeError), wrong).only(
-        "default", "attributes", "sources", "date", "relations"
-    )
-    own, same = (
-        top.table(key) if key in top else Record({}, wrong) for key in ("attributes", "relations")
-    )
+    toml_of(content, given, "policy", KBForgeError)
+    top = toml_record(content, quoted(called(given), 400))
+    top.only("default", "attributes", "sources", "date", "relations")
+    none = Record({}, top.wrong)
+    own, same = (top.table(key) if key in top else none for key in ("attributes", "relations"))
     policy = Policy(
         top.choice("default", RULES) if "default" in top else FUSED,
         {attribute: own.choice(attribute, RULES) for attribute in own},

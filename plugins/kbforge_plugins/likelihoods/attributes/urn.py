@@ -69,9 +69,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kbforge.contracts import FloatArray, Fragment, LearnedState
-from kbforge.errors import ModelError, quoted
+from kbforge.errors import ModelError
 from kbforge.files.columns import Taken
-from kbforge.files.records import Record, parse_toml, toml_value
+from kbforge.files.records import Record, toml_record, toml_value
 from kbforge.kernel.binding import (
     EncodedFragments,
     KernelRecord,
@@ -183,11 +183,7 @@ def rates_to_toml(rates: Rates) -> bytes:
 
 def rates_from_toml(content: bytes, where: str) -> Rates:
     """Read a rates file strictly; a ModelError names the error and its place."""
-
-    def wrong(field: str, expected: str, got: str) -> ModelError:
-        return ModelError(f"{where}: {quoted(field)}: expected {expected}, got {got}")
-
-    top = Record(parse_toml(content, where, ModelError), wrong).only("format", "attributes")
+    top = toml_record(content, where, ModelError).only("format", "attributes")
     top.version(FORMAT)
     attributes = top.table("attributes", "a table per attribute")
     if not list(attributes):
