@@ -76,7 +76,7 @@ def measured(data: LabelledSet, options: argparse.Namespace) -> Curves:
         held = [fragments[i] for i in places.tolist()]
         live = open_live(held, RunOptions(defaults=defaults))
         live.add(held)
-        live.touched()
+        live.session.touched()
         state = live.session.snapshot()
         for way in options.ways:
             for repeat in range(options.repeats if way in (DOUBT, RANDOM) else 1):

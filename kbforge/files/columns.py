@@ -49,7 +49,7 @@ class Statements(NamedTuple):
 def statements_of(fragments: Sequence[Fragment]) -> Statements:
     """The statements of fragments."""
     if isinstance(fragments, FragmentColumns):
-        return fragments.statements()
+        return fragments.statements
     numbers: dict[str, int] = {}
     known: list[dict[str, int]] = []  # the numbers of values, by attribute
     ends, attribute, value = [0], [], []
@@ -223,7 +223,7 @@ class FragmentColumns(Sequence[Fragment]):
 
     Args:
         ids: of the fragments.
-        statements: what they state.
+        statements: what they state; the arrays are not to be changed.
         labels: of the fragments.
         sources: of the fragments.
         rests: `[vector, metadata]` as JSON, of a fragment that has either; -1 - n for one with no
@@ -241,8 +241,7 @@ class FragmentColumns(Sequence[Fragment]):
         rests: OptionalTexts,
         apart: tuple[str, OptionalTexts] | None = None,
     ) -> None:
-        self.ids = ids
-        self._statements, self._labels = statements, labels
+        self.ids, self.statements, self._labels = ids, statements, labels
         self.sources, self.rests, self.apart = sources, rests, apart
         self._held: dict[int, tuple[str, ...]] = {}  # values that lists of one share
         self._kept: dict[int, list[Fragment]] = {}  # blocks of fragments
@@ -298,7 +297,7 @@ class FragmentColumns(Sequence[Fragment]):
 
     def with_metadata(self, attribute: str) -> FragmentColumns:
         """As `in_metadata`."""
-        said = self._statements
+        said = self.statements
         if attribute not in said.attributes:
             return self
         gone = said.attributes.index(attribute)
@@ -314,10 +313,6 @@ class FragmentColumns(Sequence[Fragment]):
         left = Statements(names, texts, starts, number - (number > gone), said.value[is_other])
         apart = attribute, OptionalTexts(cast(Texts, said.texts[gone]), numbers)
         return FragmentColumns(self.ids, left, self._labels, self.sources, self.rests, apart)
-
-    def statements(self) -> Statements:
-        """What the fragments state; the arrays are not to be changed."""
-        return self._statements
 
     def _made(self, rows: IntArray) -> Iterator[Fragment]:
         """The fragments at ascending rows."""
@@ -343,9 +338,9 @@ class FragmentColumns(Sequence[Fragment]):
 
     def _properties(self, rows: IntArray) -> Iterator[dict[str, tuple[str, ...]]]:
         """The properties of some fragments, from their statements."""
-        every, attributes = self._statements.starts, self._statements.attributes
+        every, attributes = self.statements.starts, self.statements.attributes
         starts, said = starts_of(every[rows + 1] - every[rows]), spread(every, rows)[0]
-        attribute, value = self._statements.attribute[said], self._statements.value[said]
+        attribute, value = self.statements.attribute[said], self.statements.value[said]
         # the statements that begin a list of values
         is_first = np.ones(len(value) + 1, dtype=np.bool_)
         is_first[1:-1] = attribute[1:] != attribute[:-1]
@@ -355,7 +350,7 @@ class FragmentColumns(Sequence[Fragment]):
         known = self._held
         lists = [known.get(key) or self._hold(key) for key in keys]
         for place in (np.diff(firsts) > 1).nonzero()[0].tolist():
-            texts = self._statements.texts[keys[place] >> 32]
+            texts = self.statements.texts[keys[place] >> 32]
             numbers = value[firsts[place] : firsts[place + 1]].tolist()
             lists[place] = tuple(texts[number] for number in numbers)
         names = [attributes[key >> 32] for key in keys]
@@ -364,7 +359,7 @@ class FragmentColumns(Sequence[Fragment]):
 
     def _hold(self, key: int) -> tuple[str, ...]:
         """One value as a list; short ones share memory."""
-        values = (self._statements.texts[key >> 32][key & 0xFFFFFFFF],)
+        values = (self.statements.texts[key >> 32][key & 0xFFFFFFFF],)
         if len(values[0]) <= _LONGEST_SHARED:
             if len(self._held) >= _MOST_SHARED:
                 self._held.clear()

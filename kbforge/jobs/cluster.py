@@ -44,7 +44,6 @@ from kbforge.contracts import (
     Session,
     Snapshot,
     StepResult,
-    SubproblemChanges,
 )
 from kbforge.contracts.entity import table_html
 from kbforge.errors import UsageError, counted, listed, option, percent, quoted
@@ -308,11 +307,7 @@ class KnowledgeBase:
     @cached_property
     def entities(self) -> tuple[Entity, ...]:
         """The entities, all in memory, in the order of the file."""
-        return tuple(self.assembled())
-
-    def assembled(self) -> Iterator[Entity]:
-        """The entities, one at a time."""
-        return entities_of(self._lines())
+        return tuple(entities_of(self._lines()))
 
     @cached_property
     def links(self) -> tuple[Link, ...] | tuple[KnownLink, ...]:
@@ -514,7 +509,7 @@ def partial_name(output: str) -> str:
 class LiveClustering:
     """A session, its fragments, and the prepared run."""
 
-    session: Session  # for what is not here, such as `snapshot`
+    session: Session  # for what is not here, such as `snapshot` and `touched`
     prepared: PreparedRun
     fragments: list[Fragment] = field(default_factory=list)  # in the order in which they came
     times: Times = field(default_factory=Times)
@@ -572,10 +567,6 @@ class LiveClustering:
 
     def _took(self, seconds: float) -> None:
         self.times = replace(self.times, clustering=self.times.clustering + seconds)
-
-    def touched(self) -> SubproblemChanges:
-        """The subproblems changed since the last call, or since the opening."""
-        return self.session.touched()
 
     def knowledge_base(self) -> KnowledgeBase:
         """The current knowledge base; later additions do not change it."""

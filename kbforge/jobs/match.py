@@ -46,7 +46,7 @@ from kbforge.fit.choices import PreparedRun
 from kbforge.fit.confidence import ConfidenceMap
 from kbforge.fit.features import ClusteringReport
 from kbforge.fit.review import explained_all
-from kbforge.jobs.cluster_cache import ClusterCache, ScoredCluster, fragments_in
+from kbforge.jobs.cluster_cache import ClusterCache, fragments_in
 from kbforge.numerics import on_grid
 from kbforge.store.pages import numbers_from_bytes, page_from_bytes
 from kbforge.store.store import Store
@@ -106,11 +106,6 @@ class _Rival(NamedTuple):
     subproblem: int
     score: float  # L(C), nats
     weights: FloatArray  # of the particles that have it, shape [particles]
-
-    @property
-    def scored(self) -> ScoredCluster:
-        """The cluster and its L."""
-        return self.cluster, self.score
 
     @property
     def mass(self) -> float:
@@ -287,10 +282,11 @@ def _scored(
     """The scored clusters, L(C + x) - L(C) of each, and L({x}), nats."""
     likelihood, surrogate = spec.likelihood, spec.surrogate
     if surrogate is not None and spec.max_evals is not None:
-        gains, _ = cache.gains(store, surrogate, [rival.scored for rival in rivals], x)
+        scored = [(rival.cluster, rival.score) for rival in rivals]
+        gains, _ = cache.gains(store, surrogate, scored, x)
         rivals = _proposed(rivals, gains, spec.max_evals, spec.exponent)
     if isinstance(likelihood, ConjugateLikelihood):
-        scored = [rival.scored for rival in rivals]
+        scored = [(rival.cluster, rival.score) for rival in rivals]
         return rivals, *_scores(x, *cache.gains(store, likelihood, scored, x))
     fragments = fragments_in(store, [rival.cluster for rival in rivals])
     sets = [[fragments[number] for number in rival.cluster] for rival in rivals]

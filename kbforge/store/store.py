@@ -420,7 +420,7 @@ class StoreView(View):
 
     def _lines(self) -> Iterator[Lines]:
         with self._store.database.snapshot():
-            told = self._told(self.stale)
+            told = self._told([name for (name,) in read_rows(self._rows, "stale")])
             names = self._order()
             yield from self._in_parts(names, names if self._by_name else range(len(names)), told)
 
@@ -443,11 +443,6 @@ class StoreView(View):
             damaged(self._rows, "the order of subproblems")
         names = {first: name for name, first in moved.items()}
         return [names.get(first, first) for first in firsts]
-
-    @property
-    def stale(self) -> frozenset[int]:
-        """The subproblems whose entities changed since their confidence was computed."""
-        return frozenset(name for (name,) in read_rows(self._rows, "stale"))
 
     def _trust(self, told: Confidences) -> Trust:
         """The trust in links by the confidence of entities, of which some is told."""

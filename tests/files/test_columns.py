@@ -91,8 +91,8 @@ def assert_read_alike(content: bytes, folder: Path, limit: int | None = None) ->
         assert [(one, list(one.properties.items())) for one in by_row] == expected
         plain = statements_of([one for one, _ in expected])
         assert stated(statements_of(columns)) == stated(plain)
-        assert [list(texts) for texts in columns.statements().texts] == [*map(list, plain.texts)]
-        assert columns.statements().attributes == plain.attributes
+        assert [list(texts) for texts in columns.statements.texts] == [*map(list, plain.texts)]
+        assert columns.statements.attributes == plain.attributes
 
 
 STRANGE = st.text(min_size=1, max_size=4, alphabet='a"\\/\n\t\x7f\x01é€😀\ue000\u2028')
@@ -268,7 +268,7 @@ def test_slices_and_rows_are_those_of_a_list(tmp_path):
     assert list(columns) == expected
     assert columns[-1] is columns[-1]
     assert columns[:] is columns
-    texts = columns.statements().texts[0]
+    texts = columns.statements.texts[0]
     assert texts[-1] == list(texts)[-1]
     assert texts[::-2] == list(texts)[::-2]
 

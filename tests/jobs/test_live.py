@@ -34,13 +34,13 @@ def test_what_is_known_on_the_way_stays_as_it_was() -> None:
     live = open_session(FRAGMENTS, likelihood="bigram", alpha=3)
     live.add(FRAGMENTS[:7])
     early = live.knowledge_base()
-    assert live.touched().changed
-    assert not live.touched().changed
+    assert live.session.touched().changed
+    assert not live.session.touched().changed
     live.add(FRAGMENTS[7:])
     assert len(early.fragments) == 7
     ids = {id for entity in early.entities for id in entity.fragments}
     assert ids == {f"p{n}" for n in range(7)}
-    assert live.touched().changed
+    assert live.session.touched().changed
 
 
 def test_a_repeated_id_is_refused_whole() -> None:

@@ -39,7 +39,7 @@ def columns_of(fragments) -> FragmentColumns:
 
 def assert_alike(fragments, found: Posterior, most: int | None, calibrated=None) -> None:
     columns = columns_of(fragments)
-    corpus = Corpus.of(columns.statements())
+    corpus = Corpus.of(columns.statements)
     entities = list(oracle.assemble(fragments, found, most, calibrated, corpus, MADE))
     expected = b"".join(entity.to_line() for entity in entities)
     given_ones = [(columns, found), (fragments, found)]
@@ -88,7 +88,7 @@ def test_spellings_in_ascii_are_chosen_as_others(data, is_known):
     values = st.lists(SPELLINGS, min_size=1, max_size=2).map(tuple)
     stated = st.dictionaries(NAMES, values, min_size=1)
     columns = columns_of([Fragment(str(k), data.draw(stated)) for k in range(n)])
-    corpus = Corpus.of(columns.statements())
+    corpus = Corpus.of(columns.statements)
     corpus = corpus if is_known else replace(corpus, words=None)
     found = posterior(subproblem(range(n), (1, [tuple(range(n))])))
     assert [*assemble(columns, found, 0, corpus=corpus)] == [
