@@ -164,8 +164,9 @@ def _ended_in_words() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         _fail(sentence(), exit_code())
-    except BrokenPipeError:
-        _end_quietly()
+    except BrokenPipeError:  # its reader wants no more: flush nothing
+        _drop_output()
+        sys.exit(0)
 
 
 @contextlib.contextmanager
@@ -256,16 +257,12 @@ def main() -> None:
     _occupy_closed_streams()
     _return_large_memory()
     try:
-        with heeded():
+        with _ended_in_words(), heeded():
             app()
     except SystemExit as ended:
         _leave(ended.code)
     except KBForgeError as error:
         _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail(sentence(), exit_code())
-    except BrokenPipeError:
-        _end_quietly()
     except ModuleNotFoundError as error:
         missing = library_missing(error.name or "", "this command")
         if missing is None:
@@ -315,12 +312,6 @@ def _unusable(number: int, flags: int, mode: str) -> Any:
 def _fail(sentence: str, code: int) -> NoReturn:
     print(f"kbforge: {escaped(sentence)}", file=sys.stderr)
     _leave(code)
-
-
-def _end_quietly() -> NoReturn:
-    """Exit without an error after the reader of a pipe closed it; flush nothing."""
-    _drop_output()
-    sys.exit(0)
 
 
 def _sentence(error: OSError) -> str:
