@@ -34,7 +34,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from io import FileIO
 from pathlib import Path
@@ -306,9 +306,8 @@ def _end_last_line(file: FileIO) -> None:
 
 
 def _answer(value: Any, where: str) -> Answer:
-    if not isinstance(value, dict):
-        raise BadRecord(where, "an object with a, b and same", quoted(value, 40))
-    record = record_of(value, where).only("a", "b", "same", "asked", "fragments_sha256", "by")
+    fields = "a", "b", "same", "asked", "fragments_sha256", "by"
+    record = record_of(value, where, "an object with a, b and same").only(*fields)
     pair = _pair(record)
     sha256 = record.get("fragments_sha256", str)
     if len(sha256) != _SHA256_DIGITS:
@@ -340,17 +339,17 @@ def read_decisions(path: str) -> list[Decision]:
     """
     found = []
     for where, _, value in read_json_lines(path, stop):
-        if not isinstance(value, dict):
-            raise BadRecord(where, "an object with same, a and b", quoted(value, 40))
-        record = record_of(value, where)
+        record = record_of(value, where, "an object with same, a and b")
         same, pair = same_of(record), _pair(record)
         if same is not None:
             found.append(Decision(same, *pair))
     return found
 
 
-def record_of(value: Mapping[str, Any], where: str) -> Record:
-    """A JSON object whose errors name its place."""
+def record_of(value: Any, where: str, expected: str = "an object") -> Record:
+    """A JSON object whose errors name its place; a BadRecord if the value is none."""
+    if not isinstance(value, dict):
+        raise BadRecord(where, expected, quoted(value, 40))
     return Record(value, lambda field, expected, got: BadRecord(where, expected, got, field))
 
 

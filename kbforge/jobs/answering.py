@@ -96,10 +96,8 @@ class Answerer:
         if not line.endswith(b"\n"):
             raise AnswererError(f"{where}: expected {expected}, but the program {self._ended()}")
         try:
-            value = parse_json(line, where)
-            if not isinstance(value, dict):
-                raise BadRecord(where, expected, quoted(value, 40))
-            record = record_of(value, where).only("question", "same", "by")
+            record = record_of(parse_json(line, where), where, expected)
+            record.only("question", "same", "by")
             if (number := record.count("question")) != self._asked:
                 raise record.wrong("question", str(self._asked), str(number))
             by = f"{self.name}:{name_of(record, _LONGEST_NAME)}" if "by" in record else self.name
