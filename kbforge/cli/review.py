@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kbforge.contracts import Explanation, Fragment
     from kbforge.files.answers import AnswerFile
     from kbforge.fit.questions import CandidatePair, PairQuestion
-    from kbforge.fit.review import Evidence, FileReview, Q, Review, Side
+    from kbforge.fit.review import Evidence, Q, Review, Side
     from kbforge.jobs.answering import Answerer
 
 app = typer.Typer(add_completion=False)
@@ -170,19 +170,12 @@ def _review_file(
         if by_line:
             unknown = sum(answer.same is None for answer in file.answers)
             console.print_json({"summary": {**review.lesson.to_json(), "unknown": unknown}})
+        elif not file.answers:
+            console.note("no answers")
         else:
-            _say(review, file, fragments)
-
-
-def _say(review: FileReview, file: AnswerFile, fragments: str) -> None:
-    """Print what the answers changed, and the next command."""
-    if not file.answers:
-        console.note("no answers")
-        return
-    console.note(str(review.lesson))
-    kept = f"{quoted(file.path, 400)} holds {counted(len(file.answers), 'answer')}"
-    command = f"kbforge cluster {quoted(fragments, 400)} --answers {quoted(file.path, 400)}"
-    console.note(f"{kept}; {command} uses them")
+            console.note(str(review.lesson))
+            command = f"kbforge cluster {quoted(fragments, 400)} --answers {quoted(file.path, 400)}"
+            console.note(f"{_held(file)}; {command} uses them")
 
 
 def _review_store(store: str, ask: Ask, by_line: bool) -> None:
@@ -237,11 +230,14 @@ def kept_if_ended(file: AnswerFile) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, AnswererError) as end:
-        kept = f"{quoted(file.path, 400)} holds {counted(len(file.answers), 'answer')}"
         if isinstance(end, AnswererError):
-            raise AnswererError(f"{end}; {kept}") from None
-        console.note(f"\n{interrupts.sentence()}: {kept}")
+            raise AnswererError(f"{end}; {_held(file)}") from None
+        console.note(f"\n{interrupts.sentence()}: {_held(file)}")
         raise typer.Exit(interrupts.exit_code()) from None
+
+
+def _held(file: AnswerFile) -> str:
+    return f"{quoted(file.path, 400)} holds {counted(len(file.answers), 'answer')}"
 
 
 Reply: TypeAlias = bool | Literal["cannot_tell", "undo", "quit"] | None

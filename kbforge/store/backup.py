@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,10 @@ def backup(
                 made = folder / "copy"
                 os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, MODE))
                 source.copy_to(str(made), on_copied)
-                rows, run = _verified(made, path)
+                with Database(str(made), write=True, verify=False) as copy:  # it empties its log
+                    rows, damage = copy.examined()
+                    refuse_damage(path, damage)
+                    run = Store(copy).last_number
                 with open(made, "r+b") as file:
                     os.fsync(file.fileno())
                 made.chmod(mode_of(target, MODE))
@@ -79,11 +82,3 @@ def _require_free(to: str, target: Path, replace: bool) -> None:
             f"{where}: {quoted(str(log_of(to)), 400)} is the log of another file; remove it, or "
             "name another copy"
         )
-
-
-def _verified(made: Path, path: str) -> tuple[Mapping[str, int], int]:
-    """Verify a copy, and empty its log; returns the row counts, and the number of its last run."""
-    with Database(str(made), write=True, verify=False) as copy:
-        rows, damage = copy.examined()
-        refuse_damage(path, damage)
-        return rows, Store(copy).last_number

@@ -169,7 +169,13 @@ class _WriterLock:
 
     def __init__(self, path: Path, make: bool = True) -> None:
         self._path = path
-        self._handle, self.made = _created(path) if make else (os.open(path, _FLAGS), False)
+        self.made = False  # so that it may be removed here, too
+        with contextlib.suppress(FileExistsError):
+            if make:
+                self._handle = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
+                self.made = True
+        if not self.made:
+            self._handle = os.open(path, _FLAGS)
         self.status = os.fstat(self._handle)
         self.inode = _inode_of(self.status)
         self._held: int | None = None
@@ -299,15 +305,6 @@ def remove_index(path: str) -> None:
         Path(f"{os.path.realpath(path)}{SEARCH}{ending}").unlink(missing_ok=True)
 
 
-def _created(path: Path) -> tuple[int, bool]:
-    """Open a file for writing; also returns whether it was created here, and so may be removed
-    here."""
-    try:
-        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE), True
-    except FileExistsError:
-        return os.open(path, _FLAGS), False
-
-
 class Database:
     """One connection, which writes or reads; `verify` first reads a small file completely.
 
@@ -343,14 +340,12 @@ class Database:
                         refuse_damage(self.path, self.examined()[1])
                     elif not write:
                         self.connection.unexamined = frozenset(COLUMNS)
+                if self.version is None and not write:
+                    empty = f"{quoted(self.path, 400)} is empty"
+                    raise StoreError(f"{empty}: kbforge cluster --into fills a store")
         except BaseException:
             self._held.close()
             raise
-        if self.version is None and not write:
-            self._held.close()
-            raise StoreError(
-                f"{quoted(self.path, 400)} is empty: kbforge cluster --into fills a store"
-            )
 
     def _hold(self) -> None:
         """Open the file, which is created if it does not exist, and become its only writer."""
@@ -404,9 +399,7 @@ class Database:
         try:
             status = os.stat(self.path)
         except OSError:
-            doing = "write" if self._write else "read"
-            kind = OutputError if self._write else StoreError
-            raise kind(f"cannot {doing} {quoted(self.path, 400)}: the file was removed") from None
+            raise self._fault("the file was removed") from None
         if _inode_of(status) != self.inode:
             return True
         if self._rested is not None and self._rested[1:] != (status.st_mtime_ns, status.st_size):
@@ -650,26 +643,27 @@ class Database:
     @contextlib.contextmanager
     def _in_words(self) -> Iterator[None]:
         """Errors of SQLite as sentences."""
-        kind = OutputError if self._write else StoreError
-        doing = "write" if self._write else "read"
-        where = f"cannot {doing} {quoted(self.path, 400)}"
         try:
             yield
         except sqlite3.OperationalError as error:
             said = str(error).lower()
             if any(part in said for part in _FULL):
-                raise OutputError(
-                    f"{where}: the disk is full or failing; committed work is kept: free some "
-                    "space and run the same command again"
-                ) from error
-            raise kind(f"{where}: {said}") from error
+                full = (
+                    "the disk is full or failing; committed work is kept: free some space and run "
+                    "the same command again"
+                )
+                raise OutputError(str(self._fault(full))) from error
+            raise self._fault(said) from error
         except FileNotFoundError as error:
-            raise kind(f"{where}: the file was removed") from error
+            raise self._fault("the file was removed") from error
         # a message of SQLite that quotes damage may be no UTF-8
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
-            raise kind(
-                f"{where}: the file is damaged ({str(error).lower()}); restore it from a copy"
-            ) from error
+            said = f"the file is damaged ({str(error).lower()}); restore it from a copy"
+            raise self._fault(said) from error
+
+    def _fault(self, said: str) -> OutputError | StoreError:
+        kind, doing = (OutputError, "write") if self._write else (StoreError, "read")
+        return kind(f"cannot {doing} {quoted(self.path, 400)}: {said}")
 
     def examined(self) -> tuple[dict[str, int], list[str]]:
         """Read everything; returns the number of intact rows by table, and sentences about
