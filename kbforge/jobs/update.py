@@ -154,13 +154,11 @@ def add_fragments(
 
             notes += answers_decided(held, decided)
         added = _run(held, new, known, against is None and not held.session.n_fragments, on_step)
-        return _result_of(
-            *(held, began, [*(held.prepared.notes if fresh else ()), *notes]),
-            added=added,
-            replaced=sum(fragment.id in known for fragment in new[:added]),
-            skipped=len(fragments) - len(new),
-            complete=added == len(new),
-        )
+        notes = [*(held.prepared.notes if fresh else ()), *notes]
+        replaced = sum(fragment.id in known for fragment in new[:added])
+        skipped, complete = len(fragments) - len(new), added == len(new)
+        counts = {"added": added, "replaced": replaced, "skipped": skipped, "complete": complete}
+        return _result_of(held, began, notes, **counts)
 
 
 def _result_of(held: OpenStore, began: float, notes: Sequence[str], **counts: Any) -> UpdateResult:
