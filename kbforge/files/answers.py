@@ -47,7 +47,7 @@ from kbforge.contracts.fragment import Fragment
 from kbforge.contracts.likelihood import PairAnswer
 from kbforge.errors import BadRecord, KBForgeError, OutputError, quoted
 from kbforge.files.fragments import mistaken, read_json_lines, stop
-from kbforge.files.io import called, hold
+from kbforge.files.io import called, hold, reason_of
 from kbforge.files.records import Record
 
 INFORMATIVE = "informative"
@@ -293,8 +293,8 @@ class AnswerFile:
             self._file.seek(0, os.SEEK_END)
             yield self._file
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise OutputError(f"cannot write {quoted(self.path, 400)}: {reason}") from error
+            where = f"cannot write {quoted(self.path, 400)}"
+            raise OutputError(f"{where}: {reason_of(error)}") from error
 
 
 def _end_last_line(file: FileIO) -> None:

@@ -68,24 +68,15 @@ def file_of(path: str) -> str:
 def open_input(path: str) -> Iterator[BinaryIO]:
     """Open for reading bytes; gzip, bzip2 and zstd are recognised by content, not by name."""
     with contextlib.ExitStack() as stack:
-        if path == "-":
-            raw: BinaryIO = sys.stdin.buffer
+        try:
+            raw = sys.stdin.buffer if path == "-" else stack.enter_context(open(path, "rb"))
             if raw.closed:
                 raise KBForgeError("standard input can be read only once, got - again")
-        else:
-            try:
-                raw = stack.enter_context(open(path, "rb"))
-            except OSError as error:
-                raise KBForgeError(
-                    f"cannot read {quoted(path, 400)}: {reason_of(error)}"
-                ) from error
-        buffered = io.BufferedReader(cast(Any, raw), 1 << 20)
-        try:
+            buffered = io.BufferedReader(cast(Any, raw), 1 << 20)
             magic = buffered.peek(10)[:10]
         except OSError as error:
-            raise KBForgeError(
-                f"cannot read {quoted(called(path), 400)}: {reason_of(error)}"
-            ) from error
+            where = f"cannot read {quoted(called(path), 400)}"
+            raise KBForgeError(f"{where}: {reason_of(error)}") from error
         if magic.startswith(_GZIP_MAGIC):
             unpacked: Any = stack.enter_context(gzip.GzipFile(fileobj=buffered))
             yield cast(BinaryIO, io.BufferedReader(unpacked, 1 << 16))

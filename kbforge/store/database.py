@@ -44,7 +44,7 @@ from typing import Self, TypeAlias
 from urllib.parse import quote
 
 from kbforge.errors import BusyError, OutputError, StoreError, quoted
-from kbforge.files.io import hold, sweep
+from kbforge.files.io import hold, reason_of, sweep
 from kbforge.files.kinds import what_is
 from kbforge.store.damage import References, refuse_damage, unsound, whole_rows
 from kbforge.store.tables import (
@@ -361,8 +361,7 @@ class Database:
             if writer.take() and writer.made:
                 self._held.callback(self._remove_empty, path, writer.inode)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise OutputError(f"{where}: {reason}") from error
+            raise OutputError(f"{where}: {reason_of(error)}") from error
         self._require_lock()
         sweep(path.parent)
         if writer.status.st_size and not is_store(self.path):
