@@ -152,11 +152,11 @@ def show(
             if entity_id is not None or fragment_id is not None:
                 raise UsageError("an entity by its name, --id and --fragment cannot be combined")
             entity_id = _called(kb, first)
-        _show_entities(kb, entity_id, fragment_id, top, ambiguous, at, fragments, as_json)
+        _show_entities(context, entity_id)
     elif first is None:
         raise UsageError("--similarity: expected the id of a fragment, or of two")
     else:
-        _show_similar(kb, first, second, confidence_map, tree, linkage, as_json)
+        _show_similar(context, first, second)
 
 
 def _require_used(context: typer.Context, modes: list[str]) -> None:
@@ -252,16 +252,7 @@ def _show_predicates(kb: str, as_json: bool) -> None:
         console.note("no two attributes connect the same pairs of entities")
 
 
-def _show_entities(
-    kb: str,
-    entity_id: str | None,
-    fragment_id: str | None,
-    top: int,
-    ambiguous: bool,
-    at: str | None,
-    fragments: str | None,
-    as_json: bool,
-) -> None:
+def _show_entities(context: typer.Context, entity_id: str | None) -> None:
     from kbforge.files.fragments import read_fragments
     from kbforge.jobs.views import EntitySelector
     from kbforge.kb.read import sources_of
@@ -269,23 +260,25 @@ def _show_entities(
     from kbforge.kb.show import show as print_entities
     from kbforge.kb.view import EntitiesView, selected
 
+    given = context.params
+    fragment_id, fragments = given["fragment_id"], given["fragments"]
     if entity_id is not None and fragment_id is not None:
         raise UsageError("--id and --fragment cannot be combined")
-    choosing = EntitySelector(kb)
+    choosing = EntitySelector(given["kb"])
     if entity_id is not None:
         chosen = choosing.with_id(entity_id)
     elif fragment_id is not None:
         chosen = [choosing.with_fragment(fragment_id)]
     else:
-        chosen = choosing.top(top, ambiguous)
-    if at is not None:
-        view = selected(EntitiesView(partial(iter, chosen)), None, at)
+        chosen = choosing.top(given["top"], given["ambiguous"])
+    if given["at"] is not None:
+        view = selected(EntitiesView(partial(iter, chosen)), None, given["at"])
         chosen = list(view.entities())
         console.notes(view.notes)
     wanted = (fragment for entity in chosen for fragment in entity.fragments)
     sources = {} if fragments is None else sources_of(wanted, read_fragments(fragments))
     around = choosing.around(chosen)
-    if as_json:
+    if given["as_json"]:
         made = choosing.made
         run = {} if made is None else {"made": made.to_json()}
         shown = [replace(entity, made=None).to_json() for entity in chosen]
@@ -299,15 +292,7 @@ def _show_entities(
         console.note("the knowledge base is empty")
 
 
-def _show_similar(
-    kb: str,
-    fragment: str,
-    other: str | None,
-    confidence_map: str | None,
-    tree: str | None,
-    linkage: str,
-    as_json: bool,
-) -> None:
+def _show_similar(context: typer.Context, fragment: str, other: str | None) -> None:
     from kbforge.files.io import require_apart
     from kbforge.fit.confidence import mapped, read_confidence
     from kbforge.jobs.views import around
@@ -316,6 +301,8 @@ def _show_similar(
     from kbforge.pictures import require_format, require_matplotlib
     from kbforge.store.database import is_store
 
+    kb: str = context.params["kb"]
+    confidence_map, tree = context.params["confidence_map"], context.params["tree"]
     if tree is not None:
         require_matplotlib()
         require_format(tree)
@@ -341,8 +328,8 @@ def _show_similar(
 
     found = similar(read, fragment, other, None if pairs is None else calibrate)
     if tree is not None:
-        _draw(read, fragment, tree, linkage)
-    if as_json:
+        _draw(read, fragment, tree, context.params["linkage"])
+    if context.params["as_json"]:
         console.print_json({"fragment": fragment, "similar": [one.to_json() for one in found]})
     elif found:
         _print_similar(found)
