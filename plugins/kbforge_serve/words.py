@@ -379,7 +379,8 @@ def _add(store: Store, index: sqlite3.Connection, most: int) -> tuple[int, int]:
         index.executemany(
             "INSERT OR IGNORE INTO terms VALUES (?)", ((word,) for word in sorted(terms))
         )
-        _note(index, next_one, began, erased, last)
+        index.execute("DELETE FROM state")
+        index.execute("INSERT INTO state VALUES (?, ?, ?, ?)", (next_one, began, erased, last))
     return next_one, len(said)
 
 
@@ -452,8 +453,3 @@ def _state(index: sqlite3.Connection) -> tuple[int, float, int, str]:
     if row is None:
         return 0, 0.0, 0, ""
     return int(row[0]), float(row[1]), int(row[2]), str(row[3])
-
-
-def _note(index: sqlite3.Connection, next_one: int, began: float, erased: int, last: str) -> None:
-    index.execute("DELETE FROM state")
-    index.execute("INSERT INTO state VALUES (?, ?, ?, ?)", (next_one, began, erased, last))

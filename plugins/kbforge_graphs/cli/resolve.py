@@ -85,6 +85,7 @@ def graph_command(
     from pathlib import Path
 
     from kbforge.files.io import require_apart
+    from kbforge.jobs.report import status_of
     from kbforge.jobs.update import add_fragments
     from kbforge_graphs.resolve import graph as job
 
@@ -108,7 +109,7 @@ def graph_command(
             "command continues"
         )
         raise typer.Exit(interrupts.exit_code())
-    if job.is_another(into):
+    if status_of(into).refit_is_worth_it:
         console.remark(
             "the graph differs from what the store learned from; "
             f"kbforge refit {quoted(into, 400)} learns from it, and --into NEW begins anew"

@@ -20,7 +20,6 @@ from kbforge.files.io import open_folder
 from kbforge.jobs.decide import Ties, decide
 from kbforge.jobs.decide import undo as withdraw
 from kbforge.jobs.opening import locked
-from kbforge.jobs.report import status_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store
 from kbforge.store.tables import write_rows
@@ -58,11 +57,6 @@ class Graph:
             for key in dict.fromkeys(self.keys.values())
             if key in called or name in (key, self.shape.name_of(key))
         ]
-
-
-def is_another(store: str) -> bool:
-    """Whether the fragments of a store differ much from those that its models learned from."""
-    return status_of(store).refit_is_worth_it
 
 
 _LEAST = "least_change"

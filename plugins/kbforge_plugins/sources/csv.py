@@ -458,13 +458,11 @@ def with_hint(error: BadRecord, line: bytes) -> BadRecord:
     """An error of the reader of JSON lines; if the text is not UTF-8, it suggests what to try."""
     if error.expected != "UTF-8 text":
         return error
-    return BadRecord(error.where, error.expected, f"{error.got} ({_hint(line)})")
-
-
-def _hint(line: bytes) -> str:
+    seems, encoding = "if the file comes from a spreadsheet,", "cp1252"
     if line.startswith(_UTF16_MARKS):
-        return f"it looks like UTF-16: try {option('source.encoding', 'utf-16')}"
-    return f"if the file comes from a spreadsheet, try {option('source.encoding', 'cp1252')}"
+        seems, encoding = "it looks like UTF-16:", "utf-16"
+    hint = f"{seems} try {option('source.encoding', encoding)}"
+    return BadRecord(error.where, error.expected, f"{error.got} ({hint})")
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:

@@ -16,6 +16,7 @@ attributes predict it (`fitting`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import compress
 from pathlib import Path
 from typing import Self
@@ -68,7 +69,7 @@ class AttributeModel(ConjugateLikelihood):
     def __init__(self, vocabularies: Mapping[str, Vocabulary], rates: Rates) -> None:
         self._encoder = Encoder(vocabularies)
         self._read_as = [(vocabulary, rates[name]) for name, vocabulary in vocabularies.items()]
-        self._scoring: UrnClusters | None = None
+        vars(self).pop("_scored", None)
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         scored = self._scored
@@ -85,12 +86,10 @@ class AttributeModel(ConjugateLikelihood):
     def live_clusters(self) -> UrnClusters:
         return UrnClusters(self._encoder, self._read_as)
 
-    @property
+    @cached_property
     def _scored(self) -> UrnClusters:
         """A table that computes L of sets, with the values already encoded."""
-        if self._scoring is None:
-            self._scoring = self.live_clusters()
-        return self._scoring
+        return self.live_clusters()
 
 
 class Attributes(AttributeModel):

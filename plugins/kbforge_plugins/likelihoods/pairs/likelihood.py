@@ -215,11 +215,11 @@ class Pairs(ConjugateLikelihood):
     def _of_trees(self, trees: Trees) -> None:
         self.trees = trees  # whose sums are the log odds of pairs, before a layer
         self._digest = sha256(trees.to_bytes()).hexdigest()
-        self.__dict__.pop("_node_means", None)
+        vars(self).pop("_node_means", None)
 
     def _use(self, odds: Odds) -> None:
         self._odds = odds
-        self._scoring: PairClusters | None = None
+        vars(self).pop("_scored", None)
 
     def fit(self, fragments: Sequence[Fragment], known: Likelihood | None = None) -> str | None:
         """Read how rare names and values are, and what agreement is worth; says so to the user.
@@ -305,7 +305,7 @@ class Pairs(ConjugateLikelihood):
     def forget(self) -> None:
         """Drop the rows of fragments outside the file."""
         self._odds.forget()
-        self._scoring = None
+        vars(self).pop("_scored", None)
 
     def log_marginal(self, clusters: Sequence[Sequence[Fragment]]) -> FloatArray:
         scored = self._scored
@@ -314,12 +314,10 @@ class Pairs(ConjugateLikelihood):
     def live_clusters(self) -> PairClusters:
         return PairClusters(self._odds)
 
-    @property
+    @cached_property
     def _scored(self) -> PairClusters:
         """A table for L of sets, which was told of later rows."""
-        if self._scoring is None:
-            self._scoring = self.live_clusters()
-        return self._scoring
+        return self.live_clusters()
 
     def pair_odds(
         self, fragments: Sequence[Fragment], placed: NDArray[np.bool_] | None = None

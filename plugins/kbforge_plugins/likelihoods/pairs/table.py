@@ -495,7 +495,8 @@ class _Parts:
         place = {name: at for at, name in enumerate(self.names)}
         self.called = starts_of(list(map(len, called)))
         self.which = np.array([place[name] for names in called for name in names], dtype=np.int64)
-        self.scripts = [script_of(_written(said, naming)) for said in statements]
+        written = ("".join(v for name, v in said if name in naming) for said in statements)
+        self.scripts = list(map(script_of, written))
         consonants = TokenLists.of(map(consonants_of, self.names))
         self.consonants = consonants.together(self.called, self.which)
         words_in = lru_cache(maxsize=1 << 14)(lambda value: tokens_of(folded(value)))
@@ -695,11 +696,6 @@ def _called(said: Statement, naming: tuple[str, ...]) -> list[str]:
         return [folded(normalised(" ".join(called).replace("\n", " ")))]
     names = [folded(name) for value in called for name in value.split("\n")]
     return list(dict.fromkeys(names))[:_MOST_NAMES] or [""]
-
-
-def _written(said: Statement, naming: tuple[str, ...]) -> str:
-    """The names of a statement as written."""
-    return "".join(value for name, value in said if name in naming)
 
 
 def _all_words(said: Statement, words_in: Callable[[str], list[str]]) -> list[str]:
