@@ -25,7 +25,7 @@ COLUMNS = ("id", "label", "map", "vector", "separator", "null")
 _SOURCE = "csv"  # its class maps rows to fragments
 
 
-class Taken(NamedTuple):
+class GivenFragments(NamedTuple):
     """Fragments, whether their ids were integers in a table, and what the table was read as."""
 
     fragments: list[Fragment]
@@ -38,7 +38,7 @@ def fragments_from(
     options: Mapping[str, object],
     function: str,
     source: str | None = None,
-) -> Taken:
+) -> GivenFragments:
     """Fragments with distinct ids.
 
     Args:
@@ -56,7 +56,7 @@ def fragments_from(
     if isinstance(records, str | Path):
         notes: list[str] = []
         read = read_fragments(str(records), options=_as_options(options), tell=notes.append)
-        return Taken(list(read), notes=tuple(notes))
+        return GivenFragments(list(read), notes=tuple(notes))
     if isinstance(records, Mapping) or not (is_frame(records) or isinstance(records, Iterable)):
         raise UsageError(f"{function}: {expected}, got {quoted(records)}")
     name = source or "table"
@@ -70,14 +70,14 @@ def fragments_from(
             from kbforge.jobs.link import renamed  # which builds on this module
 
             found, _ = renamed(_distinct(held, function), pairs_from(options))
-            return Taken(list(found))
+            return GivenFragments(list(found))
         columns, rows = dict_rows(held, name)
     reader = registry.create("sources", _SOURCE, _as_options(options))
     kinds: set[type] = set()
     if (id := options.get("id")) in columns:
         rows = _noting(rows, columns.index(str(id)), kinds)
     fragments = _distinct(reader.read_rows(columns, rows, name, source, stop), function)
-    return Taken(fragments, kinds == {int}, tuple(accounts(reader, name)))
+    return GivenFragments(fragments, kinds == {int}, tuple(accounts(reader, name)))
 
 
 def _noting(
