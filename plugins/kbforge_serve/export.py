@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
 
 from kbforge import registry
 from kbforge.contracts import Entity, Exporter, Fragment, View
@@ -43,23 +43,24 @@ _BUSY = 30  # seconds after which an export may have ended
 _running = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
+@dataclass(eq=False)
 class _Listed(View):
     """The entities of a store that a filter selects, in the order of the list."""
 
     knows_fragments = True
 
-    def __init__(
-        self, whole: StoreView, store: Store, wanted: Filter, order: Order, words: WordIndex | None
-    ) -> None:
-        self._whole = whole
-        self._firsts = partial(selected_firsts, store, wanted, order, words)
+    whole: StoreView
+    store: Store
+    wanted: Filter
+    order: Order
+    words: WordIndex | None
 
     def entities(self) -> Iterator[Entity]:
-        for firsts in self._firsts():
-            yield from self._whole.of_firsts(firsts)
+        for firsts in selected_firsts(self.store, self.wanted, self.order, self.words):
+            yield from self.whole.of_firsts(firsts)
 
     def fragments(self, entity: Entity) -> Sequence[Fragment]:
-        return self._whole.fragments(entity)
+        return self.whole.fragments(entity)
 
 
 def export(

@@ -83,11 +83,10 @@ class LaterRows:
         self._single: list[Rows] = []
         self._ways = (_TokenPostings(), _TokenPostings(), _TokenPostings())
         self._scripts = array("q")
-        self._n = 0
         self.linked, self.compared = array("q"), array("q")  # see `RecordTable` and `near`
 
     def __len__(self) -> int:
-        return self._n
+        return len(self.linked)
 
     def near(self, row: Rows) -> IntArray:
         """The numbers of the rows near another row, ascending.
@@ -95,7 +94,7 @@ class LaterRows:
         They are near by letters, by words or, in another script, by consonants.
         """
         letters, words, consonants = (
-            way.cosines(bags, self._n) >= _NEAR_COSINE
+            way.cosines(bags, len(self)) >= _NEAR_COSINE
             for way, bags in zip(self._ways, _bags_of(row), strict=True)
         )
         across = np.array(self._scripts) != row.table.script[0]
@@ -104,28 +103,27 @@ class LaterRows:
     def add(self, row: Rows, compared: int) -> None:
         """Add one row, with its `attributes_compared`."""
         for way, bags in zip(self._ways, _bags_of(row), strict=True):
-            way.add(bags, self._n)
+            way.add(bags, len(self))
         self._scripts.append(int(row.table.script[0]))
-        self._n += 1
         self.linked.append(int(row.table.linked[0]))
         self.compared.append(compared)
         self._single.append(row)
         # joined so seldom that each row is copied only a few times
-        if len(self._single) > max(_FEW, (self._n - len(self._single)) // 8):
+        if len(self._single) > max(_FEW, (len(self) - len(self._single)) // 8):
             before = [] if self._joined is None else [self._joined]
             self._joined = Rows.joined([*before, *self._single])
             self._single = []
 
     def place(self, number: int) -> tuple[Rows, int]:
         """The object that describes a row, and the row's place there."""
-        joined = self._n - len(self._single)
+        joined = len(self) - len(self._single)
         if self._joined is not None and number < joined:
             return self._joined, number
         return self._single[number - joined], 0
 
     def parts(self, numbers: IntArray, last: Rows) -> Iterator[tuple[Rows, IntArray]]:
         """The places of these ascending numbers in the file and in later rows."""
-        joined = self._n - len(self._single)
+        joined = len(self) - len(self._single)
         before = numbers[numbers < joined]
         if self._joined is not None and len(before):
             yield self._joined, before
