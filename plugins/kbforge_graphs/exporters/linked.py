@@ -1,4 +1,4 @@
-r"""Exporters of graphs: RDF as JSON-LD and N-Quads, and a folder for Neo4j.
+"""Exporters of graphs: RDF as JSON-LD and N-Quads, and a folder for Neo4j.
 
 *RDF* has these IRIs, in both formats:
 
@@ -49,15 +49,9 @@ The last one exists only if values name entities, and is imported with one more 
 
 Every attribute of any entity or fragment is a column, an array of strings, in the order of the
 file. Values of an array are separated by U+001F, because the import supports no escape within an
-array:
-
-    neo4j-admin database import full --array-delimiter=U+001F --multiline-fields=true \
-        --nodes=kb/entities.csv --nodes=kb/fragments.csv \
-        --relationships=kb/members.csv --relationships=kb/relations.csv
-
-That character and NUL become U+FFFD within a value. An attribute's name keeps letters, digits and
-underscores; other characters become underscores, because colons and brackets have a meaning in a
-header. A missing property is an empty field without quotes.
+array (docs/formats.md has the command). That character and NUL become U+FFFD within a value. An
+attribute's name keeps letters, digits and underscores; other characters become underscores, because
+colons and brackets have a meaning in a header. A missing property is an empty field without quotes.
 """
 
 from __future__ import annotations
