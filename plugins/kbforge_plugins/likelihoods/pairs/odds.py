@@ -511,9 +511,10 @@ class Odds:
         row = n + len(self._later)
         rows, of_file = self.file.placed(said)
         later = self._later.near(rows)
-        later = later[comparable(rows.table.linked, np.array(self._later.linked)[later])]
+        tables = np.frombuffer(self._later.linked, np.int64)[later]
+        later = later[comparable(rows.table.linked, tables)]
         compared = int(attributes_compared(rows.table, self.file.naming)[0])
-        later = later[(np.array(self._later.compared)[later] & compared) != 0]
+        later = later[(np.frombuffer(self._later.compared, np.int64)[later] & compared) != 0]
         others = [*of_file.tolist(), *(later + n).tolist(), row]
         log_odds = np.concatenate(
             [
