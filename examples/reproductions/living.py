@@ -1,6 +1,6 @@
 """What a store is like after it has lived: updates, decisions, removal, revision, on labelled sets.
 
-    KBFORGE_DATA=... python examples/reproductions/living.py removal revision reliability
+    KBFORGE_DATA=... python examples/reproductions/living.py removal revision reliability decisions
     KBFORGE_DATA=... python examples/reproductions/living.py speed --fragments 100k.jsonl
 
 | measurement | what it does |
@@ -8,6 +8,7 @@
 | removal | fills a store, removes a tenth at random; compares it with a run that never saw them |
 | revision | revisits a store of each set: log posterior and F1 before and after |
 | reliability | how far the stored confidence of entities is off after updates, decisions, removal |
+| decisions | how far it is off after decisions by gold, as the map says and as is told |
 | speed | seconds of `kbforge cluster --into` for the last 100 fragments of a file, start and all |
 
 All with the plain default, or with the likelihood that is named. Prints Markdown.
@@ -16,6 +17,7 @@ All with the plain default, or with the likelihood that is named. Prints Markdow
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import shutil
 import statistics
@@ -24,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +35,7 @@ import numpy as np
 from shell import data_folder, table
 
 from kbforge.contracts import Decision, Fragment, Posterior
+from kbforge.errors import KBForgeError
 from kbforge.evaluation.reliability import (
     Reliability,
     entity_claims,
@@ -41,15 +45,19 @@ from kbforge.evaluation.reliability import (
 from kbforge.evaluation.scores import score_entities
 from kbforge.files.fragments import read_fragments, write_fragments
 from kbforge.fit.choices import PreparedRun, RunOptions
+from kbforge.fit.confidence import tied_by, told_of_entities
 from kbforge.fit.features import ClusteringReport
-from kbforge.jobs.decide import decide
+from kbforge.jobs import acts
+from kbforge.jobs.decide import decide, honour_one, reviewed
 from kbforge.jobs.models import restore
+from kbforge.jobs.opening import opened
 from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import remove
 from kbforge.jobs.update import add_fragments
 from kbforge.jobs.views import entities_of
 from kbforge.store.database import Database
 from kbforge.store.store import Store
+from kbforge.store.tables import ask
 from kbforge_lab.suites.accuracy import SETS
 
 ADDED = 100
@@ -59,7 +67,8 @@ ADDED = 100
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    known = {"removal": removal, "revision": revision, "reliability": doubts, "speed": speed}
+    known = {"removal": removal, "revision": revision, "reliability": doubts}
+    known |= {"decisions": decided, "speed": speed}
     parser.add_argument("what", nargs="+", choices=known)
     parser.add_argument("--sets", nargs="*", help="default: those of each measurement")
     parser.add_argument("--likelihood", help="default: what suits the file")
@@ -147,6 +156,74 @@ def doubts(options: argparse.Namespace, folder: Path) -> str:
                 )
             told.append(cells)
     return f"{out}\n\n{table(head, told)}"
+
+
+def decided(options: argparse.Namespace, folder: Path) -> str:
+    """The calibration error of entities after acts by gold, as the map says and as is told."""
+    rows = []
+    for name in options.sets or ["historical_5k", "rldata10000", "restaurant", "fake_1000"]:
+        fragments, choices = of_set(name, options)
+        add_fragments(str(folder / name), fragments, choices)
+        for event, happen in {"150 visits": tend, "150 answers": answer}.items():
+            store = str(shutil.copy(folder / name, folder / f"{name}-{event}"))
+            happen(store, fragments, 150)
+            rows.append([name, event, *errors(store)])
+    ways = ("of all, map", "told", "of the tied, map", "told")
+    return table(
+        ["set", "after", "entities", "tied", "right", *(f"ECE {way}" for way in ways)], rows
+    )
+
+
+def tend(path: str, fragments: Sequence[Fragment], visits: int) -> None:
+    """Part, join or confirm the least sure entities, as gold says."""
+    label, wholes = {x.id: x.label for x in fragments}, dict[str | None, set[str]]()
+    for x in fragments:
+        wholes.setdefault(x.label, set()).add(x.id)
+    with opened(path, "decide", "visits") as held:
+        order = "SELECT first FROM confidence ORDER BY confidence, first LIMIT ?"
+        for (first,) in ask(held.store.database.connection, order, (visits,)):
+            entity, numbers = held.store.entity_of(first)
+            ids = [x.id for x in held.store.pages.fragments(numbers).values()]
+            own = wholes[label[ids[0]]]
+            if others := [id for id in ids if id not in own]:
+                said = acts.part(held.store, others).said
+            elif rest := sorted(own.difference(ids)):
+                said = [[Decision(True, ids[0], id) for id in rest]]
+            else:
+                said = acts.confirm(held.store, entity).said
+            for decision, *ties in said:
+                with suppress(KBForgeError):  # it contradicts others
+                    honour_one(held, decision, tied=ties)
+        held.finish()
+
+
+def answer(path: str, fragments: Sequence[Fragment], count: int) -> None:
+    """Answer the questions of a review by gold."""
+    label = {x.id: x.label for x in fragments}
+    with reviewed(path) as review:
+        for _ in range(count):
+            if (asked := review.question()) is None:
+                return
+            first, second = asked.first.fragment.id, asked.second.fragment.id
+            with suppress(KBForgeError):
+                review.answer(asked, label[first] == label[second])
+
+
+def errors(store: str) -> list[str]:
+    """The entities of a store, those that decisions tie, their share of right ones, and the
+    calibration errors of all and of these, by the map alone and as told."""
+    fragments, posterior, prepared = known_of(store)
+    entities, labels = entity_probabilities([posterior]), [x.label for x in fragments]
+    report = ClusteringReport(fragments, entities)
+    with Database(store) as database:
+        decisions = Store(database).pages.totals.constraints.decisions
+    sure = [told_of_entities(prepared.confidence, report, made) for made in ((), decisions)]
+    tied = tied_by(decisions, report)
+    claims = [entity_claims(replace(entities, probability=each), labels) for each in sure]
+    of_them = [each.where(tied) for each in claims]
+    right = of_them[0].true.mean() if tied.any() else math.nan
+    told = [f"{reliability(each).ece:.3f}" for each in (*claims, *of_them)]
+    return [str(len(tied)), str(tied.sum()), f"{right:.2f}", *told]
 
 
 def speed(options: argparse.Namespace, folder: Path) -> str:

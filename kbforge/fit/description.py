@@ -29,7 +29,7 @@ from kbforge.contracts import (
 )
 from kbforge.errors import ModelError, counted
 from kbforge.evaluation.reliability import BoolArray
-from kbforge.files.columns import FragmentColumns, Statements, statements_of
+from kbforge.files.columns import Statements, ids_of, statements_of
 from kbforge.kb.entities import firsts_of, naming
 from kbforge.kernel.binding import address, kernel_library, workers
 from kbforge.texts import normalised
@@ -447,8 +447,7 @@ class Prediction:
         """Each fragment's place in the sample, [fragments]; -1 outside, or if it has changed."""
         place = {name: k for k, name in enumerate(self.ids)}
         out = np.full(len(fragments), -1, np.int64)
-        ids = fragments.ids if isinstance(fragments, FragmentColumns) else (f.id for f in fragments)
-        for number, name in enumerate(ids):
+        for number, name in enumerate(ids_of(fragments)):
             k = place.get(name, -1)
             if k >= 0 and self.stated[k] == _stated(fragments[number]):
                 out[number] = k

@@ -15,7 +15,8 @@ out wrong; they are of one run, and `take_back` withdraws them together.
 | choose | the clusters of a particle are one each, and different if another particle joins them |
 | accept | the pairs with at least a probability are one entity |
 
-A proposal is made from the store as it is when it is taken.
+A proposal is made from the store as it is when it is taken. If an entity of one fragment is
+confirmed, a decision names that fragment twice.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def move(store: Store, fragments: Sequence[str], entity: str) -> Proposal:
 
 
 def confirm(store: Store, entity: str) -> Proposal:
-    """An entity is exactly right; a UsageError if no particle has it otherwise."""
+    """An entity is exactly right."""
     id, ids = _members(store, entity)
     home, numbers = store.entity(id)
     own, rivals = set(numbers), set[int]()
@@ -99,8 +100,8 @@ def confirm(store: Store, entity: str) -> Proposal:
                 rivals.update(cluster)
     strange = [x.id for x in store.pages.fragments(sorted(rivals - own)).values()]
     decided = [*_one(ids), *(Decision(False, ids[0], one) for one in strange)]
-    if not decided:
-        raise UsageError(f"{quoted(id)} is certain: nothing is known that would contradict it")
+    if len(ids) == 1:
+        decided.append(Decision(True, ids[0], ids[0]))
     return Proposal("confirm", id, [decided])
 
 

@@ -32,6 +32,7 @@ import numpy as np
 from kbforge.clustering.constraints import rule_of
 from kbforge.contracts import (
     Constraints,
+    Decision,
     Entity,
     FloatArray,
     Fragment,
@@ -61,7 +62,7 @@ from kbforge.fit.choices import (
     require_link,
     require_rules,
 )
-from kbforge.fit.confidence import ConfidenceMap
+from kbforge.fit.confidence import ConfidenceMap, told_of_entities
 from kbforge.fit.duplicates import duplicates_note
 from kbforge.fit.features import ClusteringReport
 from kbforge.fit.identity import second_pass
@@ -146,6 +147,7 @@ def cluster(
         size_exponent=prepared.spec.exponent,
         refers=choices.refers,
         dated=dated,
+        decisions=prepared.spec.constraints.decisions,
     )
 
 
@@ -254,6 +256,7 @@ class KnowledgeBase:
         size_exponent: of the prior's factor (|C| - 1)!; 1 is the Dirichlet process.
         refers: the attributes whose values name entities, as in `RunOptions`.
         dated: the times of the fragments' statements, if they have any.
+        decisions: that the groupings honour.
 
     """
 
@@ -273,6 +276,7 @@ class KnowledgeBase:
     size_exponent: float = 1.0
     refers: str = AUTO
     dated: StatedTimes | None = None
+    decisions: Sequence[Decision] = ()
 
     def __repr__(self) -> str:
         entities = counted(sum(map(len, self.posterior.estimates())), "entity", "entities")
@@ -334,7 +338,7 @@ class KnowledgeBase:
         entities = entity_probabilities([self.posterior])
         report = ClusteringReport(self.fragments, entities, stated=self._stated)
         sure = np.zeros(len(self.fragments))
-        sure[entities.firsts] = self.confidence.of_entities(report)
+        sure[entities.firsts] = told_of_entities(self.confidence, report, self.decisions)
         return sure
 
     def members(self) -> ArrowTable:
@@ -587,6 +591,7 @@ class LiveClustering:
             size_exponent=made.spec.exponent,
             refers=self.choices.refers,
             dated=StatedTimes(self.fragments, self.choices.time),
+            decisions=self.session.constraints.decisions,
         )
 
 

@@ -29,7 +29,13 @@ from kbforge.errors import OutputError
 from kbforge.evaluation.reliability import BoolArray, ReportedEntities, entity_probabilities
 from kbforge.files.columns import statements_of
 from kbforge.fit.choices import PreparedRun
-from kbforge.fit.confidence import ConfidenceMap, reads_whole, whole_of, with_whole
+from kbforge.fit.confidence import (
+    ConfidenceMap,
+    reads_whole,
+    told_of_entities,
+    whole_of,
+    with_whole,
+)
 from kbforge.fit.features import ClusteringReport
 from kbforge.jobs.models import restore
 from kbforge.kb.facts import facts_to_keep
@@ -152,13 +158,11 @@ def complete_confidence(path: str) -> None:
 
 
 def _confidence(store: Store, reading: ConfidenceMap | None, report: _Report) -> Sequence[float]:
-    entities = report.reported.entities
-    if reading is None:
-        return list(entities.probability.tolist())
     digest = store.fact(WHOLE)
-    if digest is not None:
+    if reading is not None and digest is not None:
         reading = with_whole(reading, store.kept(digest))
-    return list(reading.of_entities(report.reported).tolist())
+    decisions = store.pages.totals.constraints.decisions
+    return list(told_of_entities(reading, report.reported, decisions).tolist())
 
 
 def _keep(rows: sqlite3.Connection, fact: str, learned: LearnedState | None) -> None:

@@ -574,12 +574,13 @@ _CHECK = PairQuestion(-1, -1, -1, 0.5, 0.5, False, 0.0, 0.0)
 
 
 def answers_in(store: Store) -> list[Said]:
-    """The decisions in force and the other answers of programs, and who gave them."""
+    """The decisions in force about two fragments and the other answers of programs, and who gave
+    them."""
     programs, by = store.fact(_PROGRAMS, []), deciders(store)
     decided = [
         Said(by.get(one.number), one.first, one.second, one.same)
         for one in store.decisions()
-        if one.undone is None and not one.asserts
+        if one.undone is None and not one.asserts and one.first != one.second
     ]
     return decided + [Said(*said) for *said, decision in programs if decision is None]
 

@@ -408,36 +408,50 @@ class Drift:
     # maximum; empty in a store of a version before 0.3
     columns: dict[str, None]
     seen: NDArray[np.uint8] = field(repr=False)  # a filter of the learned values, two bits each
+    # the number of the first fragment added since; None if none was, or the version did not note it
+    first: int | None = None
 
     def add_learned(self, fragments: Sequence[Fragment]) -> None:
-        """Count added fragments, of which the first ones may be due."""
+        """Count the first fragments of a store, some of which may be due."""
         due = min(self.due, len(fragments))
         self.due -= due
-        for fragment in fragments[due:]:
-            self.add(fragment)
+        for number in range(due, len(fragments)):
+            self.add(fragments[number], number)
 
-    def add(self, fragment: Fragment) -> None:
-        """Count an added fragment."""
+    def add(self, fragment: Fragment, number: int) -> None:
+        """Count an added fragment, which has a higher number than those before it."""
         if self.due:
             self.due -= 1
             return
-        self.came += 1
+        if not self.came:
+            self.first = number
         if self.columns:
             for attribute in fragment.properties:
                 if len(self.columns) < _MOST_COLUMNS:
                     self.columns[attribute] = None
+        self._count(fragment, 1)
+
+    def remove(self, fragment: Fragment, number: int) -> None:
+        """Count a removed fragment no longer, unless the models learned from it."""
+        if self.first is not None and number >= self.first:
+            self._count(fragment, -1)
+
+    def _count(self, fragment: Fragment, one: int) -> None:
+        self.came += one
         for attribute, values in fragment.properties.items():
             tally = self.since.get(attribute)
             if tally is None:
                 if len(self.since) >= _MOST_ATTRIBUTES:
                     continue
                 tally = self.since[attribute] = Tally()
-            tally.stated += 1
+            tally.stated += one
             for value in values:
-                tally.values += 1
-                tally.new += not all(
-                    self.seen[bit >> 3] >> (bit & 7) & 1
-                    for bit in _bits(attribute, value, 8 * len(self.seen))
+                tally.values += one
+                tally.new += one * (
+                    not all(
+                        self.seen[bit >> 3] >> (bit & 7) & 1
+                        for bit in _bits(attribute, value, 8 * len(self.seen))
+                    )
                 )
 
     @property
@@ -482,6 +496,7 @@ class Drift:
             "learned": rows(self.learned),
             "since": rows(self.since),
             "columns": list(self.columns),
+            "first": self.first,
         }
 
     @classmethod
@@ -492,7 +507,8 @@ class Drift:
             for which in ("learned", "since")
         )
         columns = dict.fromkeys(told.get("columns", ()))
-        return cls(told["fragments"], told["due"], told["came"], learned, since, columns, seen)
+        counts = told["fragments"], told["due"], told["came"]
+        return cls(*counts, learned, since, columns, seen, told.get("first"))
 
     @classmethod
     def of(cls, store: Store) -> Drift:

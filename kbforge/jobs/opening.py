@@ -150,6 +150,16 @@ class OpenStore:
         self.reopen()
         return True
 
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove fragments, or raise a LikelihoodError and change nothing."""
+        numbers = {self.session.number(id): id for id in ids}
+        contents = self.writing.contents(list(numbers))
+        self.session.remove(ids)
+        for number, fragment in contents.items():
+            self.drift.remove(fragment, number)
+        self.writing.removed(numbers)
+        self.run.removed += len(numbers)
+
     def _begun(
         self, fragments: Sequence[Fragment], prepared: PreparedRun, on_step: OnStep | None
     ) -> Snapshot | None:

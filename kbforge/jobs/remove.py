@@ -65,10 +65,7 @@ def removed(
     if not wanted:
         return unchanged(store, removed=0, already=True)
     held = opened(REMOVES, about)
-    numbers = store.pages.numbers(wanted)
-    held.session.remove(wanted)
-    held.writing.removed({number: id for id, number in numbers.items()})
-    held.run.removed += len(wanted)
+    held.remove(wanted)
     held.commit(finished=True)
     return held.result(removed=len(wanted), already=False)
 
@@ -138,10 +135,8 @@ def _remove(
     if about:
         held.session.lift(about)
         held.writing.followed()
-    held.session.remove(list(numbers))
-    held.writing.removed({number: id for id, number in numbers.items()})
+    held.remove(list(numbers))
     held.writing.also(lambda rows: _forget_decisions(rows, gone))
-    held.run.removed += len(numbers)
     held.facts[ERASING] = {"fragments": len(gone), "ids": gone, "source": source}
     held.commit()
     return held.run.number, len(numbers)

@@ -380,11 +380,8 @@ def _add(
     """Add the next fragment, replacing the one with its id if there is one."""
     place = None
     if replaces:
-        number = held.session.number(fragment.id)
-        place = held.writing.place_of(number)
-        held.session.remove([fragment.id])
-        held.writing.removed({number: fragment.id})
-        held.run.removed += 1
+        place = held.writing.place_of(held.session.number(fragment.id))
+        held.remove([fragment.id])
     step = next(steps)
     if fragment.known is not None:
         held.writing.know(step.fragment)
@@ -392,5 +389,5 @@ def _add(
     if step.fate is not Fate.OPENED and held.session.bridge(fragment.id) > 0:
         held.writing.followed()
     held.run.added += 1
-    held.drift.add(fragment)
+    held.drift.add(fragment, step.fragment)
     return step

@@ -147,6 +147,7 @@ class StoreWriter:
         self._also: list[Callable[[sqlite3.Connection], object]] = []
         self.begun: Snapshot | None = None
         self._checkpoint: Checkpoint | None = None  # in place of the session's
+        self._decisions = () if session is None else session.constraints.decisions  # as written
         self._new: dict[int, tuple[Fragment, int]] = {}
         self._removed: dict[int, str] = {}
         connection = database.connection
@@ -201,6 +202,12 @@ class StoreWriter:
         """Record other pages of all subproblems, in place of the session's changes."""
         self._checkpoint = checkpoint
         self._entities.follow({page.name: page.heaviest() for page in checkpoint.pages}, ())
+
+    def contents(self, numbers: Sequence[int]) -> Mapping[int, Fragment]:
+        """Fragments by number, written or not."""
+        new = {number: self._new[number][0] for number in numbers if number in self._new}
+        written = [number for number in numbers if number not in new]
+        return {**new, **StoredPages(self._database.connection).fragments(written)}
 
     def removed(self, fragments: Mapping[int, str]) -> None:
         """Record that the session lost fragments, by number with their ids, and nothing else has
@@ -270,6 +277,7 @@ class StoreWriter:
         self._database.transaction(all_of_it)
         run.by = by
         self._count = self.n_entities
+        self._decisions = checkpoint.totals.constraints.decisions
         self._entities.written()
         self._also.clear()
         self._new.clear()
@@ -312,7 +320,8 @@ class StoreWriter:
         write_rows(database, "page", gone, undoable)
         write_rows(database, "page", pages, undoable)
         write_rows(database, "stale", gone, undoable)
-        write_rows(database, "stale", dict.fromkeys(pages, ()), undoable)
+        stale = {*pages, *self._decided(database, checkpoint)}
+        write_rows(database, "stale", dict.fromkeys(sorted(stale), ()), undoable)
         # in the order of the table, so that each of its pages is written once
         postings = {
             key: (int(found.closed), numbers_to_bytes(found.families))
@@ -329,6 +338,16 @@ class StoreWriter:
         write_rows(database, "led", postings, undoable)
         totals = {"totals": (totals_to_bytes(checkpoint.totals),)}
         write_rows(database, "meta", totals, undoable)
+
+    def _decided(self, database: sqlite3.Connection, checkpoint: Checkpoint) -> Collection[int]:
+        """The subproblems about which other decisions are in force now: even if these change no
+        page, they tell how sure its entities are."""
+        now = checkpoint.totals.constraints.decisions
+        if now == self._decisions:
+            return ()
+        named = {id for one in {*now} ^ {*self._decisions} for id in (one.first, one.second)}
+        rows = rows_of(database, "fragment", "id", sorted(named))
+        return {home for _, _, _, home, *_ in rows}
 
     def _first(self, page: SubproblemData) -> int:
         """The smallest place of a subproblem's fragments."""

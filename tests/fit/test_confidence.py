@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kbforge.contracts import Decision
 from kbforge.evaluation.reliability import (
     LEAST,
     Claims,
+    entity_probabilities,
     pair_claims,
     pair_probabilities,
     reliability,
@@ -25,10 +27,13 @@ from kbforge.fit.confidence import (
     isotonic,
     mapped,
     read_confidence,
+    tied_by,
+    told_of_entities,
 )
+from kbforge.fit.features import ClusteringReport
 from tests.fit.test_alpha import GOOD as CALIBRATION
 from tests.fit.test_alpha import options, require_refused, texts
-from tests.kb.posteriors import posterior, subproblem
+from tests.kb.posteriors import plain_fragments, posterior, posteriors, subproblem
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(1, 9)), min_size=1, max_size=6))
@@ -42,6 +47,29 @@ def test_isotonic_against_all_ways_to_pool(rows):
             pooled.append(means[block])
     best = min(pooled, key=lambda fitted: (weights * (values - fitted) ** 2).sum())
     assert isotonic(values, weights) == pytest.approx(best, abs=1e-9)
+
+
+@given(
+    found=posteriors(),
+    said=st.lists(st.tuples(st.booleans(), st.integers(0, 9), st.integers(0, 9)), max_size=12),
+)
+def test_decisions_tie_an_entity_whose_fragments_reach_each_other(found, said):
+    report = ClusteringReport(plain_fragments(found.n_fragments), entity_probabilities([found]))
+    pairs = [(a, b) for same, a, b in said if same]
+    reached = {n: {n for pair in pairs if n in pair} for n in range(10)}
+    for _, (a, b) in itertools.product(range(10), pairs):
+        reached[a] |= reached[b]
+        reached[b] |= reached[a]
+    entities = report.entities
+    members = np.split(entities.members, np.cumsum(entities.lengths)[:-1])
+    tied = [{*own.tolist()} <= reached[own[0]] for own in members]
+    decisions = [Decision(same, f"f{a}", f"f{b}") for same, a, b in said]
+    assert tied_by(decisions, report).tolist() == tied
+    band = (Band(math.inf, 1, (0.5,), (0.25,)),)
+    low = MonotoneConfidence(band, band, "exact", "greedy", 1.0, 1, 8, "0" * 64)
+    expected = np.where(tied, np.maximum(entities.probability, 0.25), 0.25)
+    assert told_of_entities(low, report, decisions).tolist() == expected.tolist()
+    assert told_of_entities(None, report, decisions).tolist() == entities.probability.tolist()
 
 
 def claims_of(rows):

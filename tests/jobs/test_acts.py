@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import time
 from collections.abc import Callable
@@ -17,10 +16,11 @@ from kbforge.contracts.clusterer import RuleSet
 from kbforge.errors import ContradictionError, KBForgeError, NotFoundError, UsageError
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs import acts
-from kbforge.jobs.decide import UNDOES, decide, decisions_of, take_back
+from kbforge.jobs.decide import UNDOES, answers_in, decide, decisions_of, take_back
 from kbforge.jobs.decide import undo as withdraw
 from kbforge.jobs.models import rules_of
 from kbforge.jobs.opening import EventResult, locked, opened, resume
+from kbforge.jobs.refit import refit
 from kbforge.jobs.rules import set_rules
 from kbforge.jobs.update import add_fragments
 from kbforge.store.database import Database
@@ -124,10 +124,23 @@ def test_what_is_confirmed_is_certain_and_stays(store: str) -> None:
     name, said, _ = in_doubt(store)[0]
     ids = {id for id, held in before.items() if not held.isdisjoint(sum(said[0], ()))}
     for id in sorted(ids):
-        with contextlib.suppress(UsageError):  # it was certain before
-            take(store, acts.confirm, id)
+        take(store, acts.confirm, id)
     assert entities(store) == before
     assert name not in {block for block, *_ in in_doubt(store)}
+
+
+def test_a_single_fragment_that_is_confirmed_is_no_answer_about_a_pair(store: str) -> None:
+    unsure = {id for _, said, _ in in_doubt(store) for id in sum(said[0], ())}
+    before = entities(store)
+    single = next(id for id, held in before.items() if len(held) == 1 and held.isdisjoint(unsure))
+    run = take(store, acts.confirm, single).run
+    with Database(store) as database:
+        (made,) = Store(database).decisions()
+        assert made.first == made.second
+        assert answers_in(Store(database)) == []
+    refit(store)
+    assert undo(store, run).told == {"undone": 1, "exact": False, "already": False}
+    assert entities(store) == before
 
 
 def test_any_grouping_can_be_chosen(store: str) -> None:

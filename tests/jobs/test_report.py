@@ -11,6 +11,7 @@ from kbforge.errors import UsageError
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.decide import StoreReview, decide, decisions_of, reviewed
 from kbforge.jobs.explain import Explainer
+from kbforge.jobs.models import Drift
 from kbforge.jobs.refit import revisit
 from kbforge.jobs.remove import erase, remove
 from kbforge.jobs.report import report, status_of
@@ -127,6 +128,35 @@ def test_a_drift_is_told_with_what_drifts(tmp_path: Path) -> None:
     assert figure > 0.5
     assert "kbforge refit is worth it; most in " in told
     assert "born" in told
+
+
+def test_what_is_gone_drifts_no_longer(tmp_path: Path) -> None:
+    path = str(tmp_path / "kb.sqlite")
+    learned, came = PEOPLE[:80], PEOPLE[80:]
+    add_fragments(path, learned, RunOptions(likelihood="attributes", alpha=30.0))
+    with Database(path) as database:
+        expected = Drift.of(Store(database))
+    add_fragments(path, came, RunOptions())
+    named = [x for x in PEOPLE[75:85] if "name" in x.properties]
+    others = [Fragment(x.id, {"name": ("nobody",)}) for x in named]
+    add_fragments(path, others, RunOptions(), on_duplicate="replace")
+    remove(path, [x.id for x in (*learned[:5], *came[-5:])])
+    left = [*others, *(x for x in came[:-5] if x not in named)]
+    for number, x in enumerate(left):
+        expected.add(x, number)
+    with Database(path) as database:
+        drift = Drift.of(Store(database))
+    assert (drift.came, drift.since, drift.figures) == (
+        len(left),
+        expected.since,
+        expected.figures,
+    )
+    assert drift.figure > 0
+    remove(path, [x.id for x in left])
+    assert (status_of(path).came_since, status_of(path).drift) == (0, 0.0)
+    assert report(path).facts.drift == (0.0, "no fragment has come since the models learned")
+    add_fragments(path, came[-5:], RunOptions())
+    assert status_of(path).came_since == 5
 
 
 def test_a_store_without_fragments_is_told_and_an_erased_one_is_empty(store: str) -> None:
