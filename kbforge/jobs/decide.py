@@ -607,15 +607,12 @@ class SignedDecision(NamedTuple):
     verb: str  # of the run that made it
 
 
-def signed_decisions(store: Store, about: Sequence[str] | None = None) -> list[SignedDecision]:
-    """All decisions, or those that name one of some fragments, the first one first.
-
-    Those older than the audit have no time.
-    """
-    made = store.decisions() if about is None else store.decisions_about(about)
-    if not made:
-        return []
-    numbers = None if about is None else [one.number for one in made]
+def signed_decisions(
+    store: Store, made: Sequence[DecisionRecord] | None = None
+) -> list[SignedDecision]:
+    """All decisions, or some, in order. Those older than the audit have no time."""
+    numbers = None if made is None else [one.number for one in made]
+    made = store.decisions() if made is None else made
     lines, programs, found = made_by(store.database.connection, numbers), deciders(store), []
     for one in made:
         line, program = lines.get(one.number), programs.get(one.number)

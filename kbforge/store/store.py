@@ -217,6 +217,14 @@ class Store:
         where = "WHERE number < ? ORDER BY number DESC LIMIT ?"
         return read_rows(self._rows, table, where, (LARGEST if before is None else before, most))
 
+    def authors(self, since: int) -> dict[int, list[str]]:
+        """By run from a number on, the names in the audit of who wrote in it."""
+        found: dict[int, list[str]] = {}
+        asked = "SELECT DISTINCT run, author FROM audit WHERE run >= ? ORDER BY run, author"
+        for run, author in ask(self._rows, asked, (since,)):
+            found.setdefault(run, []).append(author)
+        return found
+
     @property
     def position(self) -> int:
         """The last completed run, 0 if there is none: readers of the changes continue from
@@ -239,6 +247,17 @@ class Store:
     def decisions(self) -> list[DecisionRecord]:
         """All decisions, the first one first."""
         return [_decision(row) for row in read_rows(self._rows, "decision", "ORDER BY number")]
+
+    def last_decisions(
+        self, before: int | None = None, in_force: bool = False, by: str = ""
+    ) -> Iterator[DecisionRecord]:
+        """The decisions before a number, the latest first: all, or those in force, or those with a
+        line of the audit by this name."""
+        where = "WHERE number < ?1" + " AND undone IS NULL" * in_force
+        where += " AND number IN (SELECT decision FROM audit WHERE author = ?2)" * bool(by)
+        values = [LARGEST if before is None else before, *([by] if by else [])]
+        rows = read_rows(self._rows, "decision", f"{where} ORDER BY number DESC", values)
+        return map(_decision, rows)
 
     def decisions_about(self, fragments: Sequence[str]) -> list[DecisionRecord]:
         """The decisions that name one of these fragments, the first one first."""

@@ -13,10 +13,11 @@ import numpy as np
 import orjson
 from msgspec import structs
 
-from kbforge.contracts import Entity, Fragment, Kind, Value
+from kbforge.contracts import DecisionRecord, Entity, Fragment, Kind, Value
 from kbforge.contracts.entity import Natural, Probability, Span
 from kbforge.errors import NotFoundError, UsageError, how_sure, quoted
 from kbforge.jobs.acts import key_of
+from kbforge.jobs.decide import signed_decisions
 from kbforge.jobs.report import Status, status_in
 from kbforge.kb.entities import Corpus, all_described, name_of
 from kbforge.kb.show import grouping
@@ -30,13 +31,13 @@ from kbforge.store.pages import fragment_from_bytes, numbers_from_bytes, numbers
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, read_rows, rows_of
 from kbforge_serve.answers import Answer, EntityReference, Record, as_json, record_of
-from kbforge_serve.decisions import MadeDecision, decisions_about
 from kbforge_serve.readers import Readers
 
 MOST_FRAGMENTS = 200
 """Maximum number of fragments of an entity in one answer, of a group, and of a subproblem."""
 MOST_STATING = 200
 """Maximum number of entities that are looked at at once for values that name another one."""
+_MOST_ABOUT = 20  # decisions that name fragments of an entity
 _MOST_NAMED = 12  # of those in an attribute, on the page of the other one
 _MOST_CHARACTERS = 4_000_000  # of the fragments in one answer
 _MOST_VALUES = 100  # of an attribute
@@ -50,6 +51,25 @@ _MOST_RUNS = 50  # in the history of an entity
 _MOST_IMAGES = 500  # of one run that are searched for what an entity took in
 _MOST_GROUPINGS = 20
 _MOST_LISTED = 200
+
+
+class MadeDecision(Answer, frozen=True):
+    """A decision, in force or undone, the runs that made and undid it, and the entities that its
+    fragments are of now."""
+
+    number: Natural
+    same: bool | None  # None: somebody could not tell
+    first: str
+    second: str
+    run: Natural
+    undone: Natural | None
+    by: str | None  # None: it is older than the audit
+    at: float | None  # seconds since 1970, UTC
+    note: str
+    asserts: str | None  # in words, if it asserts a value and was not erased
+    verb: str  # of the run that made it, "" if it is older than the audit
+    first_entity: EntityReference | None  # None: the fragment is not there
+    second_entity: EntityReference | None
 
 
 class MeantEntity(Answer, frozen=True):
@@ -304,6 +324,26 @@ def _references(
     return out
 
 
+def made_decisions(
+    readers: Readers, store: Store, made: Sequence[DecisionRecord]
+) -> list[MadeDecision]:
+    """Some decisions, in order."""
+    numbers = store.pages.numbers([id for one in made for id in (one.first, one.second)])
+    homes = holding(readers, store, list(numbers.values()))
+    of = {id: homes[number] for id, number in numbers.items()}
+    out = list[MadeDecision]()
+    for one in signed_decisions(store, made):
+        said = one.number, one.same, one.a, one.b, one.run, one.undone
+        when = one.by, one.at, one.note, one.asserts, one.verb
+        out.append(MadeDecision(*said, *when, of.get(one.a), of.get(one.b)))
+    return out
+
+
+def decisions_about(readers: Readers, store: Store, fragments: Sequence[str]) -> list[MadeDecision]:
+    """The last decisions that name one of some fragments, the latest first."""
+    return made_decisions(readers, store, store.decisions_about(fragments)[: -_MOST_ABOUT - 1 : -1])
+
+
 def reference(entity: Entity) -> EntityReference:
     """A reference to an entity in memory."""
     return EntityReference(entity.id, entity.name, len(entity.fragments), entity.confidence)
@@ -341,7 +381,7 @@ def entity(readers: Readers, id: str, first: int = 0, at: str = "") -> EntityDet
             next=end,
             alternatives=_alternatives(own, block, fragments),
             history=_history(readers, store, own),
-            decisions=decisions_about(store, own.fragments),
+            decisions=decisions_about(readers, store, own.fragments),
         )
 
 

@@ -214,11 +214,11 @@ class Pages:
     def _decisions(
         self,
         by: Text = "",
-        in_force: bool = False,
+        all: bool = False,
         before: Annotated[int | None, Query(ge=0, le=LARGEST)] = None,
     ) -> Facts:
-        found = decisions_of(self._service.readers, before, _MOST_ROWS, by, in_force)
-        return {**plain(found), "by": by, "in_force": in_force}
+        found = decisions_of(self._service.readers, before, _MOST_ROWS, by, in_force=not all)
+        return {**plain(found), "by": by, "all": all}
 
     def _undo(
         self, request: Request, number: Annotated[int, Form(ge=0, le=LARGEST)], note: Note = ""

@@ -28,6 +28,7 @@ from kbforge.contracts.entity import Natural
 from kbforge.errors import ContradictionError, LikelihoodError, UsageError, quoted
 from kbforge.fit.questions import LEAST, Outcome, PairQuestion, PosteriorQueue
 from kbforge.fit.review import MOST_LOOKS, Evidence, Side, evidence_on
+from kbforge.store.audit import signature
 from kbforge.store.pages import page_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import ask, rows_of
@@ -81,7 +82,7 @@ class Question(Answer, frozen=True):
     `explanation` is the evidence for the second fragment in the cluster of the first, in nats if
     `probability`, otherwise in points of a score; None if the likelihood does not explain.
     `compared` is the number of fragments of the cluster used for it. `settles` has what "same" and
-    "different" are expected to settle.
+    "different" are expected to settle. `note` was written when the question was skipped.
     """
 
     first: str
@@ -93,12 +94,14 @@ class Question(Answer, frozen=True):
     compared: Natural
     probability: bool
     settles: Mapping[str, Outcome]
+    note: str
 
 
 class NextQuestion(Answer, frozen=True):
     """The next question, None if nothing is uncertain.
 
-    `left` estimates how many more answers are expected to correct at least 1 % of a fragment.
+    `left` estimates how many more answers are expected to correct at least 1 % of a fragment; an
+    answer can raise it.
     `answered` is the number of answers here.
     """
 
@@ -138,6 +141,7 @@ class Questions:
         self._frozen = b""  # digest of what the models were when all began
         self._began = 0.0
         self._asked: OrderedDict[frozenset[str], PairQuestion] = OrderedDict()
+        self._notes: dict[frozenset[str], str] = {}  # on skipped questions, which may come again
         self._answers: list[tuple[LastAnswer, PairQuestion | None]] = []  # None: it was not asked
 
     def next(self) -> NextQuestion:
@@ -179,6 +183,7 @@ class Questions:
             if question is not None:
                 self._queue.add(question, same)
             self._asked.pop(pair, None)
+            self._notes[pair] = signature()[1] if decided is None else ""
             decision = None if decided is None or decided.already else decided.decision
             self._answers.append((LastAnswer(first, second, same, decision), question))
             if decided is None:
@@ -335,6 +340,7 @@ class Questions:
             evidence.compared,
             evidence.probability,
             evidence.settles,
+            self._notes.get(frozenset((first, second)), ""),
         )
 
 

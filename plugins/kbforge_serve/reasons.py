@@ -24,8 +24,7 @@ from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import rows_of
 from kbforge_serve.answers import Answer, EntityReference, Record, record_of
-from kbforge_serve.decisions import MadeDecision, decisions_about
-from kbforge_serve.facts import references
+from kbforge_serve.facts import MadeDecision, decisions_about, references
 from kbforge_serve.helpers import aside
 from kbforge_serve.readers import Readers
 
@@ -77,7 +76,7 @@ def why(readers: Readers, fragment: str, rivals: int = 5) -> Why:
         others_of = _others_of(store, number, [place.entity for place in places])
         shares, ruled = _shares(store, number, others_of), _ruled(store, found, others_of)
         own, *others = _referring(readers, store, places)
-        decided = decisions_about(store, [fragment])
+        decided = decisions_about(readers, store, [fragment])
         told = shares, ruled, decided, fit.likelihood, fit.unit
         return Why(record_of(found), own, others, *told)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from kbforge.errors import NotFoundError
@@ -29,8 +30,9 @@ def runs_of(
 ) -> Facts:
     """The last runs, latest first, and the changes between two of them: by default the last.
 
-    "state" of the change is "ready" or "under way". Then there are no figures, or those of a moment
-    ago if one of the two is the current run. A NotFoundError says that there is no such run.
+    "by" has the names of who wrote in a run. "state" of the change is "ready" or "under way". Then
+    there are no figures, or those of a moment ago if one of the two is the current run. A
+    NotFoundError says that there is no such run.
     """
     with readers.store() as store:
         count = ask(store.database.connection, "SELECT count(*) FROM run")[0][0]
@@ -42,7 +44,9 @@ def runs_of(
                     f"there is no run {number}: expected a number from 0 to {count}"
                 )
         first, second = min(first, second), max(first, second)
-        runs = store.last_runs(_MOST_RUNS)
+        last = store.last_runs(_MOST_RUNS)
+        by = store.authors(min((run.number for run in last), default=0))
+        runs = [asdict(run) | {"by": by.get(run.number, [])} for run in last]
         out: Facts = {"runs": runs, "count": count, "from": first, "to": second}
         state = _state(store, second == count)
     if first == second:

@@ -111,7 +111,7 @@ def test_after_any_decisions_the_store_says_what_it_would_say_anew(
                 elif way == "remove":
                     remove(path, [rng.choice(FIRST).id])
                 elif way == "same":
-                    decide(path, [Decision(True, *(rng.choice(FIRST).id for _ in range(2)), "")])
+                    decide(path, [Decision(True, rng.choice(FIRST).id, rng.choice(FIRST).id)])
                 else:
                     act(path, getattr(acts, way), *((one, other) if way == "join" else (one,)))
         with Database(path) as database:

@@ -220,3 +220,17 @@ def test_memory_is_bounded(path: str, asks: Any) -> None:
     few.next()
     assert len(few._queue) <= 2
     service.close()
+
+
+def test_a_note_on_a_skipped_question_is_there_when_it_is_asked_again(asks: Any) -> None:
+    first = question(asks)
+    assert first["note"] == ""
+    with signed(None, "two lines,\nin one note"):
+        asks.answer(*pair(first), None)
+    assert question(asks)["note"] == ""
+    asks.undo()
+    again = question(asks)
+    assert (pair(again), again["note"]) == (pair(first), "two lines,\nin one note")
+    asks.answer(*pair(again), True)
+    asks.undo()
+    assert question(asks)["note"] == ""
