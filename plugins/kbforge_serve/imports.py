@@ -2,8 +2,8 @@
 
 The records are read once to count those that the store has already, and to refuse columns that no
 attribute of the store explains. Some of the others are added in a rehearsal, which tells what would
-become of them. Then all of them are added, as many at a time as the writer groups; and what an
-import added can be removed again.
+become of them and of the entities of the store. Then all of them are added, as many at a time as
+the writer groups; and what an import added can be removed again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
-from kbforge.contracts import Fragment
+from kbforge.contracts import Change, Fragment, Kind
 from kbforge.contracts.entity import Natural
 from kbforge.errors import (
     KBForgeError,
@@ -35,15 +35,17 @@ from kbforge.errors import (
     listed,
     option,
     quoted,
+    spelled,
 )
 from kbforge.files.columns import in_metadata
 from kbforge.jobs.link import columns_of
 from kbforge.jobs.models import attributes_of
 from kbforge.jobs.update import known_in, take_in
 from kbforge.store.audit import signed
+from kbforge.store.changes import changes
 from kbforge.store.writing import FILLS
 from kbforge_serve.answers import Answer, EntityReference, Facts, plain
-from kbforge_serve.facts import holding
+from kbforge_serve.facts import holding, references
 from kbforge_serve.failures import sentence_of
 from kbforge_serve.frame import json_of
 from kbforge_serve.readers import Readers
@@ -57,13 +59,14 @@ if TYPE_CHECKING:
 MOST_TRIED = 1_000
 """Records that a rehearsal adds: some seconds, in which others wait to write."""
 _AT_ONCE = 1_000  # records
-_OF_RUN = 20  # times as many records after which a run ends, and the session forgets them
-_MOST_DOUBTS = 20
+_MOST_REMOVED = 20_000  # fragments, in one run
+_MOST_NAMED = 20  # entities
 _DOUBTFUL = 0.7  # confidence below which an entity is doubtful
 _PATIENCE = 5.0  # seconds in which most files are read
 UNSAID = " "
 """The attribute of a column whose meaning nobody has said."""
 Act: TypeAlias = Literal["rehearse", "take", "remove"]
+Fate: TypeAlias = Literal["grows", "merges", "parts"]
 _TOLD = ("key", "name", "columns", "has_fragments", "doing")
 
 
@@ -74,19 +77,35 @@ class Doubt(Answer, frozen=True):
     entity: EntityReference
 
 
+class Affected(Answer, frozen=True):
+    """An entity of the store as it is, how records change it, and the entities it merges with.
+
+    `fragments` counts those that it has then. If it merges into another or parts, some of its own
+    leave it.
+    """
+
+    entity: EntityReference
+    fate: Fate
+    others: list[EntityReference]
+    fragments: Natural
+
+
 class Imported(Answer, frozen=True):
     """What the records of a file are to a store, and what became of them.
 
     `counts` has what is more than 0: `records`; `set_aside`, the bad ones, with some `reasons`;
     `known` ones, which the store has; `differing` ones, whose ids it has with other content;
     `tried` ones, which a rehearsal added: they `joined` entities of the store, `opened` so many new
-    entities, and make some `doubtful`, of which `doubts` has the least sure; and how many were
-    `added`, `replaced` or `removed`. `runs` are the last one before an import, and its last one.
+    entities, and make some `doubtful`, of which `doubts` has the least sure; the entities of the
+    store of which each `grows`, `merges` or `parts`, of which `affected` has some, those that grow
+    last; and how many records were `added`, `replaced` or `removed`. `runs` are the last one before
+    an import, and its last one.
     """
 
     counts: dict[str, Natural]
     reasons: list[str]
     doubts: list[Doubt]
+    affected: list[Affected]
     runs: tuple[Natural, Natural] | None
 
 
@@ -102,40 +121,32 @@ class Imports:
         Raises a KBForgeError if the file cannot be read, or has columns without a meaning.
         """
         trying = partial(self._tried, self._surveyed(file), file.counts)
-        doubts = self._writer.perform(trying, rehearse=True).result()
-        return Imported(+file.counts, list(file.reasons), doubts, None)
+        found = self._writer.perform(trying, rehearse=True).result()
+        return Imported(+file.counts, list(file.reasons), *found, None)
 
     def take(self, file: SentFile) -> Imported:
         """Add the records; errors as of `rehearse`, and `Writer.perform`. It can be repeated."""
         self._surveyed(file)
-        about, before = f"import of {file.name}", self._end_run()
+        about, before = f"import of {file.name}", self._writer.end_run().result()
+        meant = file.meaning.renamed.values() if file.meaning else ()
         with signed(None, about), open(f"{file.path}.added", "ab") as out:
-            for n, given in enumerate(self._sorted(file), 1):
-                if given:
-                    ids, replaced = self._writer.perform(partial(_added, given, about)).result()
-                    file.counts.update(added=len(ids) + replaced, replaced=replaced)
-                    out.writelines(orjson.dumps(id) + b"\n" for id in ids)
-                if n % _OF_RUN == 0:
-                    self._end_run()
-        run = self._end_run()
-        return Imported(
-            +file.counts, list(file.reasons), [], (before, run) if run > before else None
-        )
-
-    def _end_run(self) -> int:
-        """End the writer's run of additions; returns the number of the last run."""
-        # a rehearsal ends the run that goes on
-        return self._writer.perform(lambda turn: turn.store.last_number, rehearse=True).result()
+            for given, new in self._sorted(file):
+                done = self._writer.add(given, "replace", meant, about).result()
+                file.counts.update(added=done.added, replaced=done.replaced)
+                out.writelines(orjson.dumps(id) + b"\n" for id in new)
+        run = self._writer.end_run().result()
+        runs = (before, run) if run > before else None
+        return Imported(+file.counts, list(file.reasons), [], [], runs)
 
     def remove(self, file: SentFile) -> Imported:
         """Remove what imports of a file have added; fragments that they replaced stay."""
         added, counts = Path(f"{file.path}.added"), Counter[str]()
         with signed(None, f"import of {file.name}"):
             lines = map(orjson.loads, added.read_bytes().splitlines() if added.exists() else ())
-            for ids in iter(lambda: list(islice(lines, _AT_ONCE * _OF_RUN)), []):
+            for ids in iter(lambda: list(islice(lines, _MOST_REMOVED)), []):
                 counts["removed"] += self._writer.remove(ids).result().removed
         added.unlink(missing_ok=True)
-        return Imported(+counts, [], [], None)
+        return Imported(+counts, [], [], [], None)
 
     def facts(self, file: SentFile) -> Facts:
         """A file, what its columns may mean, and what became of it."""
@@ -153,8 +164,8 @@ class Imports:
         done = {"busy": busy, "done": file.counts["records"], "error": error, "result": result}
         return {**found, "attributes": attributes, "meaning": meaning, **done}
 
-    def _sorted(self, file: SentFile) -> Iterator[list[Fragment]]:
-        """The records to add, some at a time; those that the store has are only counted."""
+    def _sorted(self, file: SentFile) -> Iterator[tuple[list[Fragment], list[str]]]:
+        """The records to add, some at a time, and which ids are new; others are only counted."""
         records, replaces = file.records(), file.meaning is not None and file.meaning.replaces
         for some in iter(lambda: list(islice(records, _AT_ONCE)), []):
             with self._readers.store() as store:
@@ -162,7 +173,8 @@ class Imports:
                 same = known_in(store, given, "replace")
             differing = sum(not one for one in same.values())
             file.counts.update(differing=differing, known=len(same) - differing)
-            yield [x for x in given if x.id not in same or (replaces and not same[x.id])]
+            wanted = [x for x in given if x.id not in same or (replaces and not same[x.id])]
+            yield wanted, [x.id for x in wanted if x.id not in same]
 
     def _surveyed(self, file: SentFile) -> list[Fragment]:
         """Count all records; returns a sample of those to add."""
@@ -170,7 +182,7 @@ class Imports:
         with self._readers.store() as store:
             has = attributes_of(store)
         meant = has.union(file.meaning.renamed.values() if file.meaning else ())
-        for n, one in enumerate(chain.from_iterable(self._sorted(file)), 1):
+        for n, one in enumerate(chain.from_iterable(given for given, _ in self._sorted(file)), 1):
             strange |= dict.fromkeys(name for name in one.properties if name not in meant)
             if len(sample) < MOST_TRIED:
                 sample.append(one)
@@ -185,11 +197,16 @@ class Imports:
             )
         return sample
 
-    def _tried(self, new: list[Fragment], counts: Counter[str], turn: Turn) -> list[Doubt]:
-        """Add records, and count what becomes of them; returns the least sure ones."""
+    def _tried(
+        self, new: list[Fragment], counts: Counter[str], turn: Turn
+    ) -> tuple[list[Doubt], list[Affected]]:
+        """Add records, and count what becomes of them, and of entities of the store.
+
+        Returns the least sure records, and some of the entities.
+        """
         if not new:
-            return []
-        held = turn.opened(FILLS, ABOUT)
+            return [], []
+        since, held = turn.store.last_number, turn.opened(FILLS, ABOUT)
         steps = list(take_in(held, new, known_in(turn.store, new, "replace")))
         held.commit(finished=True)
         found = holding(self._readers, turn.store, [step.fragment for step in steps])
@@ -199,18 +216,30 @@ class Imports:
         counts["tried"], counts["doubtful"] = len(new), len(doubts)
         counts["joined"] = sum(one.size > own[one.id] for _, one in homes)
         counts["opened"] = len({one.id for _, one in homes if one.size == own[one.id]})
-        return sorted(doubts, key=lambda one: one.entity.confidence or 0)[:_MOST_DOUBTS]
+        doubts.sort(key=lambda one: one.entity.confidence or 0)
+        fates = [(_fate(one), one) for one in changes(turn.store, since) if one.before]
+        counts.update(fate for fate, _ in fates)
+        some = sorted(fates, key=lambda one: one[0], reverse=True)[:_MOST_NAMED]
+        return doubts[:_MOST_NAMED], [self._affected(*one) for one in some]
+
+    def _affected(self, fate: Fate, change: Change) -> Affected:
+        with self._readers.store() as before:
+            (own,) = references(self._readers, before, [change.entity])
+            others = references(self._readers, before, change.others[:_MOST_NAMED])
+        return Affected(own, fate, others, len(change.after))
 
 
-def _added(given: list[Fragment], about: str, turn: Turn) -> tuple[list[str], int]:
-    """Add records, and replace those with their ids; returns new ids, and how many are not new."""
-    known = known_in(turn.store, given, "replace")
-    if not all(known.get(x.id) for x in given):
-        held = turn.opened(FILLS, about)
-        for _ in take_in(held, [x for x in given if not known.get(x.id)], known):
-            pass
-        held.commit(told=False)
-    return [x.id for x in given if x.id not in known], sum(not same for same in known.values())
+def _fate(change: Change) -> Fate:
+    if change.after and {*change.before} <= {*change.after}:
+        return "merges" if change.others else "grows"
+    return "merges" if change.kind is Kind.MERGED else "parts"
+
+
+def _in_fields(name: str, value: object) -> str:
+    """The spelling of options in sentences on a page."""
+    if name in ("map", "source.map"):
+        return 'its field "is"' if value == "COLUMN=ATTRIBUTE" else '"left out" there'
+    return "saving it as UTF-8" if name == "source.encoding" else f'the field "{name}"'
 
 
 # --- pages ----------------------------------------------------------------------------------------
@@ -229,7 +258,8 @@ def add_pages(pages: Pages, service: Service) -> None:
             sent = form.get("file")
             if not isinstance(sent, UploadFile) or not sent.filename:
                 raise UsageError("expected a file, got none")
-            file = await run_in_threadpool(_kept, service, sent.filename, sent.file)
+            with spelled(_in_fields):
+                file = await run_in_threadpool(_kept, service, sent.filename, sent.file)
         return RedirectResponse(f"/import/{file.key}", 303)
 
     async def act(
@@ -247,7 +277,9 @@ def add_pages(pages: Pages, service: Service) -> None:
             file.meaning = Meaning(renamed, id, source, replaces)
         elif file.meaning is None:
             raise UsageError("expected what the columns mean, got nothing")
-        await asyncio.wait([_started(service, file, act)], timeout=_PATIENCE)
+        with spelled(_in_fields):
+            doing = _started(service, file, act)
+        await asyncio.wait([doing], timeout=_PATIENCE)
         return RedirectResponse(f"/import/{key}", 303)
 
     pages.add("/import", "import.html", lambda: {"key": None})

@@ -137,6 +137,7 @@ class _Request:
     fragments: Sequence[Fragment] = ()
     on_duplicate: OnDuplicate = "error"
     accepted: Collection[str] = ()  # attributes that the store need not have
+    about: str = ABOUT  # the description of their input
     act: Act[Any] | None = None
     rehearse: bool = False
     weight: int = 0  # characters
@@ -192,8 +193,11 @@ class Writer:
         fragments: Sequence[Fragment],
         on_duplicate: OnDuplicate = "error",
         accepted: Collection[str] = (),
+        about: str = ABOUT,
     ) -> Future[Added]:
         """Add fragments, all of them or none; those already in the store are skipped.
+
+        `about` describes their input for readers of the run, if they are its first.
 
         Raises, at once or as the result:
             UsageError: two of the fragments have one id.
@@ -210,7 +214,17 @@ class Writer:
             if given.setdefault(one.id, one) != one:
                 raise UsageError(f'two fragments have the id "{quoted(one.id)}"')
         weight = sum(len(v) for one in given.values() for vs in one.properties.values() for v in vs)
-        return self._submit(_Request(list(given.values()), on_duplicate, accepted, weight=weight))
+        own = list(given.values())
+        return self._submit(_Request(own, on_duplicate, accepted, about, weight=weight))
+
+    def end_run(self) -> Future[int]:
+        """End the run of additions; returns the number of the last run. Errors as `perform`."""
+
+        def act(turn: Turn) -> int:
+            self._kept.end_run()
+            return turn.store.last_number
+
+        return self.perform(act)
 
     def honour(
         self, same: bool, first: str, second: str, reported: float | None = None
@@ -294,7 +308,7 @@ class Writer:
                 alone = (
                     one.act is not None or len(ids) + len(own) > _GROUP or not ids.isdisjoint(own)
                 )
-                if group and (alone or one.by != group[0].by):
+                if group and (alone or (one.by, one.about) != (group[0].by, group[0].about)):
                     break
                 group.append(self._waiting.popleft())
                 self._characters -= one.weight
@@ -367,7 +381,7 @@ class Writer:
             new.append(own)
         begin, count = time.perf_counter(), sum(map(len, new))
         if count:
-            held = self._kept.opened(store, FILLS, ABOUT)
+            held = self._kept.opened(store, FILLS, group[0].about)
             for fragments, (_, there) in zip(new, known, strict=True):
                 for _ in take_in(held, fragments, there):
                     pass

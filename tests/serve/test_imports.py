@@ -7,6 +7,7 @@ import io
 import re
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from kbforge.contracts import Fragment
 from kbforge.jobs.views import entities_of
 from kbforge_serve import imports, security, uploads
 from kbforge_serve.service import Service
+from tests.jobs.test_acts import entities
 from tests.people import people
 from tests.serve.conftest import PEOPLE
 
@@ -101,6 +103,40 @@ def test_a_file_is_imported_once(client: TestClient, store: Path, name: str) -> 
     again = imported(client, name, content_of(name))
     assert again["counts"] == {"records": len(OTHERS), "known": len(OTHERS)}
     assert again["runs"] is None
+
+
+def test_the_entities_that_change_are_named_before(client: TestClient, store: Path) -> None:
+    copies = as_lines([Fragment(f"copy-{x.id}", x.properties).to_json() for x in PEOPLE])
+    told = imported(client, "copies.jsonl", copies, rehearse=True)
+    was = entities(str(store))
+    imported(client, "copies.jsonl", copies)
+    now = entities(str(store))
+    changed = {id for id, ids in was.items() if now.get(id) != ids}
+    fates = Counter({fate: told["counts"].get(fate, 0) for fate in ("grows", "merges", "parts")})
+    assert len(changed) == fates.total() > 20 == len(told["affected"])
+    for one in told["affected"]:
+        own = was[one["entity"]["id"]]
+        assert one["entity"]["size"] == len(own)
+        assert one["fragments"] == len(now.get(one["entity"]["id"], ()))
+        assert (one["fate"] == "parts") is not any(own <= ids for ids in now.values())
+        assert (one["fate"] == "grows") is (one["others"] == [])
+    shown = [one["fate"] for one in told["affected"]]
+    assert shown == sorted(shown, reverse=True), "those that only grow come last"
+
+
+def test_a_page_names_the_entities_that_would_change(client: TestClient) -> None:
+    copies = as_lines([Fragment(f"copy-{x.id}", x.properties).to_json() for x in PEOPLE])
+    page = client.post("/import", files={"file": ("copies.jsonl", copies)})
+    sent = {"act": "rehearse", "attribute": [*chosen(page.text).values()]}
+    client.post(page.url.path, data=sent)
+    shown = settled(client, page.url.path)
+    said = re.search(r"Entities of the store that would change: 20 of ([\d,]+)<", shown)
+    assert said is not None
+    assert f"{said[1]} would get records or other content, 0 merge" in shown
+    named = shown.partition("that would change")[2]
+    first = re.search(r'<td class="name"><a href="(/entity/[^"]+)"', named)
+    assert first is not None
+    assert client.get(first[1]).status_code == 200
 
 
 SPANISH = as_csv([["clave", "Nombre", "nacido", "TOWN", "de"], ["1", "juan", "1950", "york", "x"]])
@@ -275,7 +311,8 @@ def test_a_file_is_imported_and_removed_on_pages(client: TestClient, store: Path
     said = {"id": "ID", "source": "", "replaces": "false", "act": "rehearse"}
     client.post(place, data={**said, "attribute": [*chosen(page.text).values()]})
     page = settled(client, place)
-    assert "got none for ¿qué?" in page
+    assert "got none for ¿qué?; its field" in page
+    assert "COLUMN" not in page
     assert 'value="take"' not in page, "what is not understood cannot be added"
     client.post(place, data={**said, "attribute": ["", *COLUMNS]})
     page = settled(client, place)
