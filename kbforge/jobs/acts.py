@@ -52,13 +52,15 @@ class Proposal:
     """An act that can be taken.
 
     Each of `said` is a decision and its ties. Those that contradict others are left out if the act
-    is `lenient`, otherwise all of it is refused.
+    is `lenient`, otherwise all of it is refused. `probable` has the probability of each that is
+    accepted.
     """
 
     verb: str
     about: str
     said: Sequence[Sequence[Decision]]
     lenient: bool = False
+    probable: Sequence[float] = ()
 
 
 def join(store: Store, entity: str, other: str) -> Proposal:
@@ -148,9 +150,8 @@ def accept(
     pairs = sorted(pairs, reverse=True)[:MOST_ACCEPTED]
     found = store.pages.fragments([number for _, *pair in pairs for number in pair])
     decided = [[Decision(True, found[one].id, found[other].id)] for _, one, other in pairs]
-    return Proposal(
-        "accept", f"pairs with a probability of {at_least:.3g} or more", decided, lenient=True
-    )
+    about = f"pairs with a probability of {at_least:.3g} or more"
+    return Proposal("accept", about, decided, lenient=True, probable=[p for p, *_ in pairs])
 
 
 def key_of(clusters: Iterable[Cluster]) -> str:

@@ -11,18 +11,19 @@ from fastapi import APIRouter, Path
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
-from kbforge.contracts.entity import Natural
+from kbforge.contracts.entity import Natural, Probability
 from kbforge.contracts.fragment import MAX_ID_CHARACTERS, MAX_VALUE_CHARACTERS
 from kbforge.errors import UsageError
 from kbforge.jobs import acts
 from kbforge.jobs.decide import UNDOES, asserted, asserting, take_back
 from kbforge.jobs.opening import EventResult
+from kbforge.kb.entities import name_of
 from kbforge.store.audit import MOST_NOTE, signed
 from kbforge.store.store import Store
 from kbforge.store.tables import rows_of
 from kbforge.texts import LARGEST
 from kbforge_serve.answers import Answer
-from kbforge_serve.effects import Effect, observed
+from kbforge_serve.effects import MOST_SHOWN, Effect, observed
 from kbforge_serve.frame import json_of
 from kbforge_serve.listing import MOST, Filter, Wanted, listing
 from kbforge_serve.schemas import FragmentId, config
@@ -64,11 +65,22 @@ class ActForm(GivenAct):
     take: bool = False
 
 
+class AcceptedPair(Answer, frozen=True):
+    """Two fragments that are accepted as one entity; `joins`: they are in two entities before."""
+
+    first: str
+    second: str
+    names: tuple[str, str]
+    probability: Probability
+    joins: bool
+
+
 class Acted(Answer, frozen=True):
     """An act, taken or only rehearsed, and its effect.
 
     `decisions` are the numbers of those that it made, none if all were in force; its undo withdraws
-    its `run`. `refused` counts pairs whose decision contradicts others.
+    its `run`. `refused` counts pairs whose decision contradicts others; `pairs` has up to 100
+    of those that are accepted, the most probable first.
     """
 
     act: str
@@ -77,6 +89,7 @@ class Acted(Answer, frozen=True):
     run: Natural | None
     decisions: list[Natural]
     refused: Natural
+    pairs: list[AcceptedPair]
     effect: Effect
 
 
@@ -110,16 +123,30 @@ def acted(
         return _settled(service, given, rehearse)
     propose, about = _proposed(service, given, wanted), list[str]()
 
-    def act(turn: Turn) -> tuple[acts.Proposal, EventResult]:
+    def act(turn: Turn) -> tuple[acts.Proposal, list[AcceptedPair], EventResult]:
         proposal = propose(turn.store)
+        pairs = _pairs(turn.store, proposal)
         about.extend(id for (pair, *_) in proposal.said for id in (pair.first, pair.second))
         held = turn.opened(proposal.verb, proposal.about)
-        return proposal, acts.take(held, proposal, turn.told)
+        return proposal, pairs, acts.take(held, proposal, turn.told)
 
-    (proposal, done), effect = performed(service, act, rehearse, given.note, about)
+    (proposal, pairs, done), effect = performed(service, act, rehearse, given.note, about)
     made, refused = done.told["decisions"], done.told["refused"]
     run = done.run if made else None
-    return Acted(proposal.verb, proposal.about, rehearse, run, made, refused, effect)
+    return Acted(proposal.verb, proposal.about, rehearse, run, made, refused, pairs, effect)
+
+
+def _pairs(store: Store, proposal: acts.Proposal) -> list[AcceptedPair]:
+    """The first pairs that a proposal accepts."""
+    some = list(zip(proposal.said, proposal.probable, strict=False))[:MOST_SHOWN]
+    said = [(one.first, one.second, min(sure, 1.0)) for (one, *_), sure in some]
+    numbers = store.pages.numbers([id for *pair, _ in said for id in pair])
+    found = store.pages.fragments(list(numbers.values()))
+    names = {x.id: name_of(x) or x.id for x in found.values()}
+    homes = {id: store.entity_of(number)[0] for id, number in numbers.items()}
+    return [
+        AcceptedPair(a, b, (names[a], names[b]), sure, homes[a] != homes[b]) for a, b, sure in said
+    ]
 
 
 def _settled(service: Service, given: GivenAct, rehearse: bool) -> Acted:
@@ -139,7 +166,7 @@ def _settled(service: Service, given: GivenAct, rehearse: bool) -> Acted:
 
     done, effect = performed(service, act, rehearse, given.note, [about])
     numbers = [] if done.told["already"] else done.told["decisions"]
-    return Acted("value", words, rehearse, done.run if numbers else None, numbers, 0, effect)
+    return Acted("value", words, rehearse, done.run if numbers else None, numbers, 0, [], effect)
 
 
 def undone(service: Service, run: int, rehearse: bool = False, note: str = "") -> TakenBackRun:

@@ -89,6 +89,16 @@ def test_many_pairs_are_accepted_with_a_count_and_one_undo(client: TestClient, p
     did = act(client, "accept", at_least=0.6)
     assert {**would, "rehearsed": False} == did
     assert len(did["decisions"]) > 3
+    assert len(would["pairs"]) == min(len(did["decisions"]), 100)
+    made = {one["number"]: one for one in client.get("/api/decisions").json()["decisions"]}
+    for number, pair in zip(did["decisions"], would["pairs"], strict=False):
+        assert (made[number]["first"], made[number]["second"]) == (pair["first"], pair["second"])
+        assert pair["joins"] is not any(
+            {pair["first"], pair["second"]} <= x for x in before.values()
+        )
+    sure = [pair["probability"] for pair in would["pairs"]]
+    assert sure == sorted(sure, reverse=True)
+    assert min(sure) >= 0.6
     assert content(path) != was
     assert act(client, "accept", at_least=0.6)["run"] is None
     assert undo(client, did["run"])["undone"] == len(did["decisions"])
@@ -248,6 +258,12 @@ def test_a_grouping_is_taken_and_a_filtered_list_accepted(client: TestClient, pa
     shown = page(client, "/entities?least_confidence=0&most_size=3")
     assert 'action="/acts?least_confidence=0&amp;most_size=3"' in shown
     before = entities(path)
+    shown = page(client, "/acts?most_size=3", act="accept", at_least="0.6")
+    pairs = act(client, "accept", True, "&most_size=3", at_least=0.6)["pairs"]
+    for pair in pairs:
+        assert f'/compare?first={pair["first"]}&amp;second={pair["second"]}"' in shown
+        assert all(name in shown for name in pair["names"])
+    assert f">{len(pairs)} pair" in shown
     taken = page(client, "/acts?most_size=3", act="accept", at_least="0.6", take="true")
     (run,) = {one["run"] for one in client.get("/api/decisions").json()["decisions"]} - {2}
     assert f'name="run" value="{run}"' in taken
