@@ -404,18 +404,16 @@ def write_rows(
 ) -> None:
     """Write rows with a key of one column; save the old rows under the key `undoable`."""
     if undoable is not None:
-        noted = []
-        for key in rows:
-            old = row_of(database, table, key)
-            before = None if old is None else _encoded(old[1:])
-            noted.append((undoable, table, _encoded([key]), before))
+        there = rows_of(database, table, COLUMNS[table][0], list(rows))
+        before = {key: _encoded(row) for key, *row in there}
+        noted = [(undoable, table, _encoded([key]), before.get(key)) for key in rows]
         insert_rows(database, "erased", noted, "OR IGNORE")
     database.executemany(
         f"DELETE FROM {table} WHERE {COLUMNS[table][0]} = ?",
         [(key,) for key, row in rows.items() if row is None],
     )
-    there = ((key, *row) for key, row in rows.items() if row is not None)
-    insert_rows(database, table, there, "OR REPLACE")
+    now = ((key, *row) for key, row in rows.items() if row is not None)
+    insert_rows(database, table, now, "OR REPLACE")
 
 
 def bring_back(database: sqlite3.Connection, decision: int) -> None:

@@ -283,7 +283,7 @@ def import_file(rng: random.Random, clients: Clients, model: Model, by: str) -> 
 
 
 def govern(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
-    """Replace the rules, after a rehearsal."""
+    """Replace the rules, after a rehearsal, and perhaps undo that."""
     rules: dict[str, list[str]] = rng.choice([{}, {"never": ["born"]}, {"always": ["name"]}])
     groups = clients.groups()
     status, would = clients.ask(by, "POST", "/api/rules?rehearse=true", json=rules)
@@ -291,7 +291,11 @@ def govern(rng: random.Random, clients: Clients, model: Model, by: str) -> None:
     status, did = clients.ask(by, "POST", "/api/rules", json={**rules, "note": "by law"})
     assert status == 200, did
     assert would["effect"]["n_after"] == did["effect"]["n_after"]
-    model.rules = rules
+    if rules != model.rules and rng.random() < 0.3:
+        _, back = clients.ask(by, "POST", "/api/rules", json=model.rules)
+        assert (back["exact"], clients.groups()) == (True, groups)
+    else:
+        model.rules = rules
 
 
 def require_rules(model: Model, groups: Groups) -> None:
