@@ -557,11 +557,18 @@ class CompiledRun:
         slot: int = self._kernel.kb_own_slot(self.handle, number)
         return slot
 
-    def elsewhere(self, keys: IntArray, closed: bool) -> list[int]:
-        """The families of keys (also of closed ones, if `closed`) that are not in memory."""
-        n = self._kernel.kb_elsewhere(
-            self.handle, address(keys), len(keys), closed, byref(self._slots)
-        )
+    def elsewhere(self, keys: IntArray) -> list[int]:
+        """The families of keys that are not in memory."""
+        n = self._kernel.kb_elsewhere(self.handle, address(keys), len(keys), byref(self._slots))
+        return self._slots[:n]
+
+    def missing(self, records: EncodedBatch, begin: int, end: int) -> list[int]:
+        """Families to load first, because some of these fragments may be compared with them.
+
+        Others may be missing once these are in memory; if there are none, none is.
+        """
+        key_starts, keys = records.at(begin)[3:]
+        n = self._kernel.kb_missing(self.handle, end - begin, key_starts, keys, byref(self._slots))
         return self._slots[:n]
 
 

@@ -192,9 +192,6 @@ class SmcSession:
         number = len(state.held) + after
         state.bindings.preview(number, x)
         coming = table.coming(number, x, records)
-        if coming is None:
-            state.reach(records.keys, closed=True)
-            coming = table.coming(number, x, records)
         assert coming is not None, "what its keys lead to is here"
         return coming
 
@@ -257,7 +254,7 @@ class SmcSession:
         try:
             step = batch.table.add(batch.fragments, batch.records, k)
             if step is None:
-                state.reach(batch.records.keys_of(k), closed=True)
+                state.reach(batch.records, k, k + 1)
                 step = batch.table.add(batch.fragments, batch.records, k)
         except BaseException:
             state.bindings.forget({number: x})

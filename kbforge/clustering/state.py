@@ -47,7 +47,6 @@ from kbforge.contracts import (
     ConjugateLikelihood,
     Constraints,
     Fragment,
-    IntArray,
     KeyFamilies,
     ModelSpec,
     Pages,
@@ -240,7 +239,6 @@ class SessionState:
             records, k = self.read(x), 0
         found = self.table.rivals(number, x, records, k, lone)
         if found is None:
-            self.reach(records.keys_of(k), closed=True)
             records, k = self.read(x), 0
             found = self.table.rivals(number, x, records, k, lone)
         assert found is not None, "what its keys lead to is here"
@@ -322,7 +320,7 @@ class SessionState:
             self._shared |= values
             keys = np.array(keys_of_values(values), dtype=np.int64)
             self.know(keys.tolist())
-            self.reach(keys, closed=True)
+            self.have(self.run.elsewhere(keys))
             ahead = [self.fragment(n) for n in self.bindings.holders(values)]
 
     def put_shared(self) -> None:
@@ -348,7 +346,7 @@ class SessionState:
             self.know(self.source.keys())
 
     def read(self, x: Fragment) -> EncodedBatch:
-        """The encoded fragment for a step; loads what its open keys lead to."""
+        """The encoded fragment for a step; loads what it may be compared with."""
         records = self.read_all((x,))
         self.have_ids(self.bindings.mates(x))
         return records
@@ -362,18 +360,20 @@ class SessionState:
         records = self.table.read(fragments)
         if self.source is not None:
             self.know(records.keys.tolist())
-            self.reach(records.keys, closed=False)
+            self.reach(records, 0, len(fragments))
         return records
 
-    def reach(self, keys: IntArray, closed: bool) -> None:
-        """Load what known keys lead to; `closed`: also closed ones."""
-        if self.source is not None:
-            self.have(self.run.elsewhere(keys, closed))
+    def reach(self, records: EncodedBatch, begin: int, end: int) -> None:
+        """Load what some fragments, whose keys are known, may be compared with."""
+        before: list[int] = []
+        while (missing := self.run.missing(records, begin, end)) != before:
+            self.have(missing)
+            before = missing
 
     def _fetch(self, names: Sequence[int]) -> None:
         assert self.source is not None
         for begin in range(0, len(names), _AT_ONCE):
-            pages = [self.source.page(name) for name in names[begin : begin + _AT_ONCE]]
+            pages = self.source.pages(names[begin : begin + _AT_ONCE])
             self.put(pages, self.source.fragments(numbers_in(pages)))
 
     def put(self, pages: Sequence[SubproblemData], fragments: Mapping[int, Fragment]) -> None:

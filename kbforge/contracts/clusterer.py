@@ -488,8 +488,8 @@ class Pages(Protocol):
         """The session data outside the pages."""
         ...
 
-    def page(self, name: int) -> SubproblemData:
-        """One subproblem; a KeyError if none has that name."""
+    def pages(self, names: Sequence[int]) -> list[SubproblemData]:
+        """Subproblems, in this order; a KeyError if one of the names is no subproblem's."""
         ...
 
     def names(self) -> Sequence[int]:

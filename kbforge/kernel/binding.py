@@ -53,7 +53,7 @@ DRAW = CFUNCTYPE(c_int64, c_int64, *3 * (c_void_p,))
 """Resamples log weights: their number, the weights, targets of kept places and weights."""
 SAMPLE = CFUNCTYPE(c_int64, c_int64, c_void_p, c_int64, c_void_p)
 """Draws with replacement: number of log weights, the weights, number of draws, target."""
-VERSION = 26
+VERSION = 27
 """Version of the interface; a library of a different version is not used."""
 
 

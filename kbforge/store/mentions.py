@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -89,11 +90,8 @@ def _mentioned(
     keys, at = keys[order], at[order]
     content = np.column_stack((numbers[at], units[at])).astype("<i8").tobytes()
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
-    ends = [*(16 * starts[1:]).tolist(), len(content)]
-    return {
-        k: content[a:b]
-        for k, a, b in zip(keys[starts].tolist(), (16 * starts).tolist(), ends, strict=True)
-    }
+    bounds = pairwise([*(16 * starts).tolist(), len(content)])
+    return {k: content[a:b] for k, (a, b) in zip(keys[starts].tolist(), bounds, strict=True)}
 
 
 def _keyed(attribute: str, names: Iterable[str]) -> list[str]:

@@ -56,6 +56,11 @@ def numbers_from_bytes(content: bytes) -> IntArray:
     return np.frombuffer(content, dtype=_INT).astype(np.int64)
 
 
+def few_from_bytes(content: bytes) -> tuple[int, ...]:
+    """The same, sooner where they are few."""
+    return struct.unpack(f"<{len(content) // 8}q", content)
+
+
 def page_to_bytes(page: SubproblemData) -> bytes:
     """A page, without its name."""
     # most pages are short, and then each call into NumPy costs more than what it does
@@ -133,10 +138,13 @@ class StoredPages(Pages):
         return totals_from_bytes(row[1])
 
     def page(self, name: int) -> SubproblemData:
-        row = row_of(self._database, "page", name)
-        if row is None:
-            raise KeyError(name)
-        return page_from_bytes(name, row[-1])
+        """One subproblem; a KeyError if none has that name."""
+        return self.pages([name])[0]
+
+    def pages(self, names: Sequence[int]) -> list[SubproblemData]:
+        rows = rows_of(self._database, "page", "name", names)
+        found = {name: page_from_bytes(name, content) for name, _, content in rows}
+        return [found[name] for name in names]
 
     def names(self) -> Sequence[int]:
         return [name for (name,) in ask(self._database, "SELECT name FROM page ORDER BY name")]
@@ -155,7 +163,7 @@ class StoredPages(Pages):
 
     def postings(self, keys: Sequence[int]) -> Mapping[int, KeyFamilies]:
         return {
-            key: KeyFamilies(tuple(numbers_from_bytes(families).tolist()), bool(closed))
+            key: KeyFamilies(few_from_bytes(families), bool(closed))
             for key, closed, families in rows_of(self._database, "led", "key", keys)
         }
 

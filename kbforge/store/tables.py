@@ -35,6 +35,7 @@ import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, NoReturn, TypeAlias
 from zlib import crc32
 
@@ -54,7 +55,9 @@ _EARLIER = {
 }
 """The digest of `_schema_of` a store of an earlier version."""
 _AT_ONCE = 500  # values in one question
-_SHORT = ("entity", "fragment", "led")  # tables of short rows, which have no REAL for JSON to round
+_TOGETHER = 50  # rows in one statement; SQLite takes longer to read a longer one
+_SHORT = ("entity", "fragment", "led", "page")
+"""Tables of short rows, which have no REAL for JSON to round."""
 _TABLES = """
 CREATE TABLE meta (
     name TEXT PRIMARY KEY,
@@ -305,19 +308,19 @@ def verified_rows(
     """
     *columns, last = COLUMNS[table]
     try:
-        rows: Iterable[Row]
+        rows: Iterator[tuple[Row, int]]
         if few and table in _SHORT:
             each = f"json_group_array(json_array({', '.join(columns)}, hex({last}), checksum))"
             ((told,),) = database.execute(f"SELECT {each} FROM {table} {where}", values)
-            rows = ((*row, bytes.fromhex(end), of) for *row, end, of in orjson.loads(told))
+            rows = (((*row, bytes.fromhex(end)), of) for *row, end, of in orjson.loads(told))
         else:
             each = ", ".join((*columns, last))
-            rows = database.execute(f"SELECT {each}, checksum FROM {table} {where}", values)
-        for row in rows:
-            content = row[:-1]
-            if checksum(content) != row[-1]:
+            found = database.execute(f"SELECT {each}, checksum FROM {table} {where}", values)
+            rows = ((row[:-1], row[-1]) for row in found)
+        for row, of in rows:
+            if checksum(row) != of:
                 damaged(database, f"the row {quoted(str(row[0]), 40)} of {table}")
-            yield content
+            yield row
     except (sqlite3.DatabaseError, ValueError) as error:
         damaged(database, f"{table} cannot be read ({str(error).lower()})", error)
 
@@ -342,12 +345,13 @@ def rows_of(
     for start in range(0, len(values), _AT_ONCE):
         part = list(values[start : start + _AT_ONCE])
         marks = ",".join("?" * len(part))
-        asked, missing = set(part), set(part)
-        for row in verified_rows(database, table, f"WHERE {column} IN ({marks})", part, few=True):
-            if row[at] not in asked:
-                damaged(database, f"the index of {table}")
-            missing.discard(row[at])
-            yield row
+        where = f"WHERE {column} IN ({marks})"
+        rows = list(verified_rows(database, table, where, part, few=True))
+        found, asked = {row[at] for row in rows}, set(part)
+        if not found <= asked:
+            damaged(database, f"the index of {table}")
+        yield from rows
+        missing = asked - found
         if missing:
             require_sound(database, table)
         if missing and all_there:
@@ -378,12 +382,14 @@ def damaged(database: sqlite3.Connection, what: str, error: Exception | None = N
 def insert_rows(
     database: sqlite3.Connection, table: str, rows: Iterable[Row], unless: str = ""
 ) -> None:
-    """Insert rows; `unless` handles existing keys ("OR REPLACE", "OR IGNORE")."""
-    marks = ", ".join("?" * (len(COLUMNS[table]) + 1))
-    database.executemany(
-        f"INSERT {unless} INTO {table} VALUES ({marks})",
-        ((*row, checksum(row)) for row in rows),
-    )
+    """Insert rows; `unless` handles existing keys ("OR REPLACE", "OR IGNORE").
+
+    A statement has several of them, because SQLite gives up Python's lock for each statement.
+    """
+    marks, left = ", ".join("?" * (len(COLUMNS[table]) + 1)), iter(rows)
+    while part := list(islice(left, _TOGETHER)):
+        into = f"INSERT {unless} INTO {table} VALUES ({'), ('.join([marks] * len(part))})"
+        database.execute(into, [value for row in part for value in (*row, checksum(row))])
 
 
 def change_rows(

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 import orjson
@@ -43,7 +44,7 @@ from kbforge.store.database import Database
 from kbforge.store.mentions import REFERS, add_mentions, forget_mentions
 from kbforge.store.pages import (
     StoredPages,
-    numbers_from_bytes,
+    few_from_bytes,
     numbers_to_bytes,
     page_to_bytes,
     totals_to_bytes,
@@ -51,7 +52,6 @@ from kbforge.store.pages import (
 from kbforge.store.store import ASSERTS, NOT_TOLD, Store
 from kbforge.store.tables import (
     ask,
-    damaged,
     insert_rows,
     read_rows,
     row_of,
@@ -64,6 +64,10 @@ FILLS = "cluster"
 KNOWN = "known"
 """The fact that a store has entities of an authority: the numbers of their fragments."""
 _MOST_ABOUT = 1000
+_MOVED = """
+SELECT number FROM json_each(?) AS now CROSS JOIN fragment
+WHERE number = CAST(now.key AS INTEGER) AND subproblem <> now.value
+"""
 _LARGEST_KEY = 1 << 63
 
 
@@ -154,7 +158,7 @@ class StoreWriter:
         self._moved: dict[int, int] = dict(
             ask(connection, "SELECT number, place FROM fragment WHERE place <> number")
         )
-        self._entities = EntityTracker(connection, run.number, self._id_of, run.verb != FILLS)
+        self._entities = EntityTracker(connection, run.number, self._ids_of, run.verb != FILLS)
         for first, end in self._known or ():
             self._entities.known.update(range(first, end))
         self._count: int = ask(connection, "SELECT count(*) FROM entity")[0][0]
@@ -162,6 +166,7 @@ class StoreWriter:
     @property
     def n_entities(self) -> int:
         """The number of entities."""
+        self._entities.catch_up()
         return self._count + self._entities.added
 
     @property
@@ -220,7 +225,7 @@ class StoreWriter:
                 del self._removed[number]
 
     def followed(self, removed: Collection[int] = (), new: int | None = None) -> SubproblemChanges:
-        """Update the entities that the last step changed, which removed or added fragments."""
+        """Note what the last step, which removed or added fragments, did to entities."""
         assert self._session is not None
         touched = self._session.touched()
         clusters = {name: self._session.clusters(name) for name in touched.changed}
@@ -246,6 +251,7 @@ class StoreWriter:
         `decided` are the decisions that caused the steps. `facts` are global, as JSON. Raises
         OutputError as `Database.transaction`, and the store is unchanged.
         """
+        self._entities.catch_up()
         if (checkpoint := self._checkpoint) is None:
             assert self._session is not None
             checkpoint = self._session.checkpoint()
@@ -304,11 +310,11 @@ class StoreWriter:
         if refer and self._new:
             fragments = [x for x, _ in self._new.values()]
             add_mentions(database, refer, fragments, np.array(list(self._new), np.int64))
-        there = [number for number in homes if number not in self._new]
+        there = {number: home for number, home in homes.items() if number not in self._new}
+        left = ask(database, _MOVED, (orjson.dumps(there, option=orjson.OPT_NON_STR_KEYS),))
+        rows = rows_of(database, "fragment", "number", [number for (number,) in left])
         moved = {
-            number: (id, place, homes[number], *others)
-            for number, id, place, home, *others in rows_of(database, "fragment", "number", there)
-            if home != homes[number]
+            number: (id, place, homes[number], *others) for number, id, place, _, *others in rows
         }
         write_rows(database, "fragment", moved, undoable)
 
@@ -355,23 +361,28 @@ class StoreWriter:
             return page.name
         return min(map(self.place_of, np.unique(page.members).tolist()))
 
-    def _id_of(self, number: int) -> str:
-        if number in self._new:
-            return self._new[number][0].id
-        if number in self._removed:
-            return self._removed[number]
-        found = row_of(self._database.connection, "fragment", number)
-        if found is None:
-            damaged(self._database.connection, f"fragment number {number}, which is missing,")
-        id: str = found[1]
-        return id
+    def _ids_of(self, numbers: Collection[int]) -> dict[int, str]:
+        ids = {n: self._removed[n] for n in numbers if n in self._removed}
+        ids |= {n: self._new[n][0].id for n in numbers if n in self._new}
+        left = [n for n in numbers if n not in ids]
+        rows = rows_of(self._database.connection, "fragment", "number", left, all_there=True)
+        return ids | {number: id for number, id, *_ in rows}
+
+
+_Step: TypeAlias = tuple[
+    Mapping[int, Sequence[Cluster]], Sequence[int], Collection[int], int | None
+]
+"""The arguments of `EntityTracker.follow`."""
 
 
 class EntityTracker:
     """The entities that steps have touched; the others are in the tables.
 
-    `id_of` returns the id of a fragment, even of one that the current step removed. `known` are the
-    fragments that represent known entities, whose id is the fragment's. `all_lead`: whether ids
+    Steps that add fragments are noted, and applied together (`catch_up`), so that few questions
+    read all that they need.
+
+    `ids_of` returns the ids of fragments, even of those that the current step removed. `known` are
+    the fragments that represent known entities, whose id is the fragment's. `all_lead`: whether ids
     that the run assigned and then withdrew redirect, like earlier ids; a run that adds fragments
     assigns and withdraws too many.
     """
@@ -380,19 +391,24 @@ class EntityTracker:
         self,
         database: sqlite3.Connection,
         run: int,
-        id_of: Callable[[int], str],
+        ids_of: Callable[[Collection[int]], dict[int, str]],
         all_lead: bool = True,
     ) -> None:
-        self._database, self._run, self._id_of = database, run, id_of
+        self._database, self._run, self._ids_of = database, run, ids_of
         self._all_lead = all_lead
         self.known: set[int] = set()
+        self._steps: list[_Step] = []
         self._held: dict[int, dict[str, Cluster]] = {}  # by subproblem that was touched
+        self._free: set[str] = set()  # ids that no entity in the tables has
         self._pending: dict[str, tuple[int, Cluster] | None] = {}
         self._redirects: dict[str, tuple[str, ...] | None] = {}
-        self._images: dict[str, tuple[str, ...]] = {}
+        self._before: dict[str, bool] = {}  # of entities with an image: whether the run found them
+        self._images: dict[str, Cluster] = {}  # that are not in the table
         self.added = 0  # how many more entities there are than in the tables
         # most stores have none, and then an id that is given has none to forget
-        self._leads = database.execute("SELECT 1 FROM redirect LIMIT 1").fetchone() is not None
+        self._leads = bool(ask(database, "SELECT 1 FROM redirect LIMIT 1"))
+        # only a run that is continued has images in the table
+        self._resumed = bool(ask(database, "SELECT 1 FROM image WHERE run = ? LIMIT 1", (run,)))
 
     def follow(
         self,
@@ -401,14 +417,41 @@ class EntityTracker:
         removed: Collection[int] = (),
         new: int | None = None,
     ) -> None:
-        """Apply a step: the new point estimates of changed subproblems, and added and removed
+        """Note a step: the new point estimates of changed subproblems, and added and removed
         fragments."""
+        self._steps.append((changed, tuple(gone), removed, new))
+        if removed:  # as long as their ids are known
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Apply the steps noted."""
+        steps, self._steps = self._steps, []
+        named = {name for changed, gone, *_ in steps for name in (*changed, *gone)}
+        unknown = sorted(named - self._held.keys())
+        self._held |= {name: {} for name in unknown}
+        for id, name, members in rows_of(self._database, "entity", "subproblem", unknown):
+            self._held[name][id] = few_from_bytes(members)
+        opened = [new for changed, _, _, new in steps if new is not None and new in changed]
+        first = {next(iter(entity_ids(id))) for id in self._ids_of(opened).values()}
+        there = {id for id, *_ in rows_of(self._database, "entity", "id", sorted(first))}
+        self._free = first - there
+        for step in steps:
+            self._apply(*step)
+        self._free.clear()
+
+    def _apply(
+        self,
+        changed: Mapping[int, Sequence[Cluster]],
+        gone: Sequence[int],
+        removed: Collection[int],
+        new: int | None,
+    ) -> None:
         if not gone and not removed and self._is_one(changed, new):
             return
         before: dict[str, Cluster] = {}
         home: dict[str, int] = {}
         for name in (*changed, *gone):
-            for entity, cluster in self._of(name).items():
+            for entity, cluster in self._held[name].items():
                 before[entity], home[entity] = cluster, name
             self._held[name] = {}
         after = {cluster: name for name, clusters in changed.items() for cluster in clusters}
@@ -435,7 +478,7 @@ class EntityTracker:
             self._forget_lead(entity)
             self.added += 1
         else:
-            held = self._of(name)
+            held = self._held[name]
             if len(held) != 1:
                 return False
             ((entity, before),) = held.items()
@@ -479,7 +522,7 @@ class EntityTracker:
                 fixed[cluster] = known
         taken.update(fixed.values())
         # the id of an authority goes with the fragment that stood for its entity
-        ended = {self._id_of(number) for number in self.known.intersection(removed)}
+        ended = {*self._ids_of(self.known.intersection(removed)).values()}
         given, lost = assign_ids(left, new, fresh, fixed, ended)
         ids.update(zip(new, given, strict=True))
         for entity in (*old, *given):
@@ -489,16 +532,11 @@ class EntityTracker:
                 self._forget_lead(entity)
         for entity, targets in lost.items():
             self._pending[entity] = None
-            if self._all_lead or self._images[entity]:
+            if self._all_lead or self._before[entity]:
                 self._redirects[entity], self._leads = targets, True
 
-    def _of(self, name: int) -> Mapping[str, Cluster]:
-        """The entities of a subproblem before the step."""
-        held = self._held.get(name)
-        if held is None:
-            rows = read_rows(self._database, "entity", "WHERE subproblem = ?", (name,))
-            held = {id: tuple(numbers_from_bytes(members).tolist()) for id, _, members in rows}
-        return held
+    def _id_of(self, number: int) -> str:
+        return self._ids_of((number,))[number]
 
     def _known_id(self, cluster: Cluster) -> str | None:
         """The id of the known entity in a cluster, if there is one."""
@@ -514,21 +552,22 @@ class EntityTracker:
     def _lives(self, entity: str) -> bool:
         if entity in self._pending:
             return self._pending[entity] is not None
+        if entity in self._free:
+            return False
         return bool(ask(self._database, "SELECT 1 FROM entity WHERE id = ?", (entity,)))
 
     def _image(self, entity: str, members: Cluster) -> None:
         """Record the state of an entity before the run, unless it was recorded before."""
-        if entity in self._images:
+        if entity in self._before:
             return
-        if self._run == 1:  # nothing was before
-            self._images[entity] = ()
+        if self._run == 1:  # nothing was before, and entities need no image
+            self._before[entity] = False
             return
-        where = "WHERE run = ? AND entity = ?"
-        known = next(read_rows(self._database, "image", where, (self._run, entity)), None)
+        where, of = "WHERE run = ? AND entity = ?", (self._run, entity)
+        known = next(read_rows(self._database, "image", where, of), None) if self._resumed else None
+        self._before[entity] = bool(members if known is None else orjson.loads(known[-1]))
         if known is None:
-            self._images[entity] = tuple(map(self._id_of, members))
-        else:
-            self._images[entity] = tuple(orjson.loads(known[-1]))
+            self._images[entity] = members
 
     def write(self, database: sqlite3.Connection, undoable: int | None = None) -> None:
         """Write the entities, within the current transaction; `undoable` as in `write_rows`."""
@@ -542,15 +581,18 @@ class EntityTracker:
         }
         write_rows(database, "entity", entities, undoable)
         write_rows(database, "redirect", redirects, undoable)
-        # entities of the first run did not exist before, and need no image
-        images = self._images if self._run > 1 else {}
-        noted = ((self._run, id, orjson.dumps(ids)) for id, ids in images.items())
+        ids = self._ids_of({number for members in self._images.values() for number in members})
+        noted = (
+            (self._run, entity, orjson.dumps([ids[number] for number in members]))
+            for entity, members in self._images.items()
+        )
         insert_rows(database, "image", noted, "OR IGNORE")
 
     def written(self) -> None:
         """Clear the changes after the commit."""
         self._pending.clear()
         self._redirects.clear()
+        self._images.clear()
         self.added = 0
 
 

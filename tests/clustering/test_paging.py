@@ -510,3 +510,31 @@ def test_keys_lead_elsewhere(
         twins.reopen()
         twins.check_held()
     twins.check()
+
+
+def keyed(id: str, at: float, *keys: int) -> Fragment:
+    return Fragment(id, {"key": tuple(map(str, keys))}, (at,))
+
+
+def test_only_what_may_be_compared_comes_in() -> None:
+    """Families that share too few keys are not compared where another shares enough."""
+    spec = ModelSpec(Chain(normal(0.1, 30.0)), 0.5, index=Keys(shared=2))
+    twins = Twins(lambda: spec, RULES["greedy"], exact=True)
+    twins.add([keyed("near", 0.0, 1, 2, 3), keyed("far", 9.0, 3, 4), keyed("off", 18.0, 4, 5)])
+    twins.reopen()
+    assert twins.pages is not None
+    twins.add([keyed("new", 0.1, 1, 2, 3)])
+    assert twins.pages.fetched == [0]
+    twins.add([keyed("other", 9.1, 4)])
+    assert sorted(twins.pages.fetched) == [0, 1, 2]
+    twins.check()
+
+
+def test_a_key_that_leads_where_it_led_has_not_changed() -> None:
+    spec = ModelSpec(Chain(normal(0.1, 30.0)), 0.5, index=Keys())
+    twins = Twins(lambda: spec, RULES["greedy"], exact=True)
+    twins.add([keyed("first", 0.0, 1, 2)])
+    twins.reopen()
+    twins.add([keyed("again", 0.0, 1, 2, 3)])
+    assert [*twins.checkpoint().postings] == [3]
+    twins.check()

@@ -226,10 +226,9 @@ class MemoryPages(Pages):
     def totals(self) -> Totals:
         return self._totals
 
-    def page(self, name: int) -> SubproblemData:
-        page = self._pages[name]
-        self.fetched.append(name)
-        return page
+    def pages(self, names: Sequence[int]) -> list[SubproblemData]:
+        self.fetched += names
+        return [self._pages[name] for name in names]
 
     def names(self) -> Sequence[int]:
         return sorted(self._pages)

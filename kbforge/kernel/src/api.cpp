@@ -27,7 +27,7 @@ using kbforge::Outcome;
 using kbforge::Run;
 using kbforge::Table;
 
-std::int32_t kb_version(void) { return 26; }
+std::int32_t kb_version(void) { return 27; }
 
 void kb_functions(std::int64_t n, const double* x, double* out) {
   for (std::int64_t k = 0; k < n; ++k) {
@@ -85,7 +85,7 @@ void kb_tag_clusters(Run* run) {
 std::int64_t kb_look_up(Run* run, std::int64_t fragment, const std::int64_t* keys,
                         std::int64_t n, const std::int64_t** slots) {
   run->look_up(keys, n);
-  if (run->lookup.elsewhere) return -1;
+  if (!run->lookup.missing.empty()) return -1;
   run->bound(static_cast<kbforge::Number>(fragment));
   run->told_slots.assign(run->bounds.slots->begin(), run->bounds.slots->end());
   *slots = run->told_slots.data();

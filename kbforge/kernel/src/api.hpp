@@ -270,9 +270,13 @@ KB_API void kb_homes(kbforge::Run* run, std::int64_t n, const std::int64_t* frag
                      std::int64_t* homes);
 // The cluster of a fragment that is here, in the heaviest particle.
 KB_API std::int64_t kb_own_slot(const kbforge::Run* run, std::int64_t fragment);
-// The families that keys lead to and that lie elsewhere, those of closed keys if `all`; how many.
+// The families that keys lead to and that lie elsewhere; how many.
 KB_API std::int64_t kb_elsewhere(kbforge::Run* run, const std::int64_t* keys, std::int64_t n,
-                                 std::int32_t all, const std::int64_t** families);
+                                 const std::int64_t** families);
+// The families that lie elsewhere and are wanted first to look up fragments by their keys; how many.
+// Once they are held, others may be wanted, unless there were none.
+KB_API std::int64_t kb_missing(kbforge::Run* run, std::int64_t n, const std::int64_t* key_start,
+                               const std::int64_t* keys, const std::int64_t** families);
 // The clusters of heaviest particles that a fragment, which has been taken in, could belong to
 // instead of its own (none unless `lone` if it has a cluster to itself); how many. -1: its keys lead to
 // subproblems that lie elsewhere.

@@ -167,12 +167,27 @@ std::int64_t kb_own_slot(const Run* run, std::int64_t fragment) {
   return run->own_slot(static_cast<Number>(fragment));
 }
 
-std::int64_t kb_elsewhere(Run* run, const std::int64_t* keys, std::int64_t n, std::int32_t all,
+std::int64_t kb_elsewhere(Run* run, const std::int64_t* keys, std::int64_t n,
                           const std::int64_t** families) {
-  const auto found = run->index.elsewhere(run->state, keys, static_cast<std::size_t>(n), all != 0);
+  const auto found = run->index.elsewhere(run->state, keys, static_cast<std::size_t>(n));
   run->families.assign(found.begin(), found.end());
   *families = run->families.data();
   return static_cast<std::int64_t>(found.size());
+}
+
+std::int64_t kb_missing(Run* run, std::int64_t n, const std::int64_t* key_start,
+                        const std::int64_t* keys, const std::int64_t** families) {
+  run->families.clear();
+  for (std::int64_t k = 0; k < n && run->indexed; ++k) {
+    run->look_up(keys + key_start[k], key_start[k + 1] - key_start[k]);
+    const auto& missing = run->lookup.missing;
+    run->families.insert(run->families.end(), missing.begin(), missing.end());
+  }
+  std::sort(run->families.begin(), run->families.end());
+  const auto end = std::unique(run->families.begin(), run->families.end());
+  run->families.erase(end, run->families.end());
+  *families = run->families.data();
+  return static_cast<std::int64_t>(run->families.size());
 }
 
 std::int64_t kb_rivals(Run* run, Table* table, std::int64_t fragment, std::int32_t lone,

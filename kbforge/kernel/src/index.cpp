@@ -40,7 +40,7 @@ void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
   out.open.clear();
   out.closing.clear();
   out.pruned.clear();
-  out.elsewhere = false;
+  out.missing.clear();
   tallies.begin();
   for (std::int64_t key : out.keys) {
     const Entry* entry = find(key);
@@ -51,13 +51,14 @@ void Index::look_up(const State& state, const std::int64_t* keys, std::size_t n,
       out.open.push_back(key);
     }
   }
-  count(state, out.open, tallies, out);
+  count(state, out.open, tallies);
   const bool closed_ones = tallies.reached.empty();
-  if (closed_ones) count(state, out.keys, tallies, out);
+  if (closed_ones) count(state, out.keys, tallies);
   if (!closed_ones) keep_shared(tallies);
   keep_nearest(tallies);
   out.slots.clear();
   for (const Tallies::Tally& tally : tallies.reached) {
+    if (state.is_elsewhere(tally.family)) out.missing.push_back(tally.family);
     for (Slot slot = state.family[tally.family]; slot != kNone; slot = state.clusters[slot].next) {
       out.slots.push_back(slot);
     }
@@ -74,8 +75,8 @@ bool Index::leads_too_far(const State& state, std::int64_t key, const Entry& ent
     const Number family = pool_[entry.start + at];
     if (state.family[family] != kNone) {
       left.families.push_back(family);
-    } else {
-      out.elsewhere |= state.is_elsewhere(family);
+    } else if (state.is_elsewhere(family)) {
+      out.missing.push_back(family);
     }
   }
   std::uint32_t heavy = 0;
@@ -86,19 +87,15 @@ bool Index::leads_too_far(const State& state, std::int64_t key, const Entry& ent
   return heavy > most;
 }
 
-// The live families that keys lead to, each with how many do.
-void Index::count(const State& state, const std::vector<std::int64_t>& keys, Tallies& tallies,
-                  Lookup& out) const {
+// The families that keys lead to and that live, or may, elsewhere; each with how many do.
+void Index::count(const State& state, const std::vector<std::int64_t>& keys,
+                  Tallies& tallies) const {
   for (std::int64_t key : keys) {
     const Entry* entry = find(key);
     if (!entry) continue;
     for (std::uint32_t at = 0; at < entry->count; ++at) {
       const Number family = pool_[entry->start + at];
-      if (state.family[family] == kNone) {
-        out.elsewhere |= state.is_elsewhere(family);
-        continue;
-      }
-      tallies.count(family);
+      if (state.family[family] != kNone || state.is_elsewhere(family)) tallies.count(family);
     }
   }
 }
@@ -132,8 +129,9 @@ void Index::extend(const Lookup& lookup, const std::vector<Number>& families) {
   for (std::int64_t key : lookup.closing) find(key)->closed = true;  // and so it was pruned
   for (std::int64_t key : lookup.open) {
     Entry& entry = made(key);
-    note(entry);
-    for (Number family : families) append(entry, family);
+    for (Number family : families) {
+      if (append(entry, family)) note(entry);
+    }
   }
   if (lost_ > 4096 && lost_ > pool_.size() / 2) pack();
 }
@@ -181,13 +179,12 @@ void Index::keep_open(std::int64_t key) {
   entry.closed = false;
 }
 
-std::vector<Number> Index::elsewhere(const State& state, const std::int64_t* keys, std::size_t n,
-                                     bool all) const {
+std::vector<Number> Index::elsewhere(const State& state, const std::int64_t* keys,
+                                     std::size_t n) const {
   std::vector<Number> out;
   for (std::size_t k = 0; k < n; ++k) {
     const Entry* entry = find(keys[k]);
-    if (!entry || (entry->closed && !all)) continue;
-    for (std::uint32_t at = 0; at < entry->count; ++at) {
+    for (std::uint32_t at = 0; entry && at < entry->count; ++at) {
       const Number family = pool_[entry->start + at];
       if (state.is_elsewhere(family)) out.push_back(family);
     }
@@ -246,9 +243,9 @@ void Index::rehash() {
   }
 }
 
-void Index::append(Entry& entry, Number family) {
+bool Index::append(Entry& entry, Number family) {
   const auto begin = pool_.begin() + entry.start;
-  if (std::find(begin, begin + entry.count, family) != begin + entry.count) return;
+  if (std::find(begin, begin + entry.count, family) != begin + entry.count) return false;
   if (entry.count == entry.room) {
     const auto start = static_cast<std::uint32_t>(pool_.size());
     lost_ += entry.room;
@@ -258,6 +255,7 @@ void Index::append(Entry& entry, Number family) {
     entry.start = start;
   }
   pool_[entry.start + entry.count++] = family;
+  return true;
 }
 
 void Index::assign(Entry& entry, const std::vector<Number>& families) {

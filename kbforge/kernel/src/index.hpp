@@ -28,7 +28,9 @@ struct Lookup {
   std::vector<std::int64_t> keys, open, closing;
   std::vector<Pruned> pruned;
   std::vector<Slot> slots;    // the clusters to compare the fragment with, ascending
-  bool elsewhere = false;     // whether keys lead to what lies elsewhere: then this is not all
+  // families that lie elsewhere and may be compared: with any, the slots are not all; once these are
+  // here, others may be missing
+  std::vector<Number> missing;
 };
 
 // How many keys lead to each family that any lead to; what looking up needs.
@@ -79,9 +81,8 @@ class Index {
   void put(std::int64_t key, const std::vector<Number>& families, bool closed, bool counts);
   // A key is never closed, however many families it leads to.
   void keep_open(std::int64_t key);
-  // The families that keys lead to and that lie elsewhere; with `all`, those of closed keys, too.
-  std::vector<Number> elsewhere(const State& state, const std::int64_t* keys, std::size_t n,
-                                bool all) const;
+  // The families that keys lead to and that lie elsewhere.
+  std::vector<Number> elsewhere(const State& state, const std::int64_t* keys, std::size_t n) const;
 
  private:
   struct Entry {
@@ -94,14 +95,14 @@ class Index {
   const Entry* find(std::int64_t key) const;
   Entry& made(std::int64_t key);
   void rehash();
-  void append(Entry& entry, Number family);
+  // Whether a key did not lead to a family before.
+  bool append(Entry& entry, Number family);
   void assign(Entry& entry, const std::vector<Number>& families);
   void note(Entry& entry);
   Led led(const Entry& entry) const;
   void pack();
   bool leads_too_far(const State& state, std::int64_t key, const Entry& entry, Lookup& out) const;
-  void count(const State& state, const std::vector<std::int64_t>& keys, Tallies& tallies,
-             Lookup& out) const;
+  void count(const State& state, const std::vector<std::int64_t>& keys, Tallies& tallies) const;
   void keep_shared(Tallies& tallies) const;
   void keep_nearest(Tallies& tallies) const;
 

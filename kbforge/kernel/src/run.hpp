@@ -75,7 +75,7 @@ struct Run {
     lookup.slots.clear();
     if (!lone && state.clusters[own].size == 1) return true;
     look_up(wanted, n);
-    if (lookup.elsewhere) return false;
+    if (!lookup.missing.empty()) return false;
     std::vector<Number> owners;
     for (Slot slot : lookup.slots) owners.push_back(state.clusters[slot].owner);
     std::sort(owners.begin(), owners.end());
@@ -140,7 +140,7 @@ struct Run {
       const Record x = batch.record(k);
       const std::int64_t first = batch.key_start[k];
       look_up(batch.keys + first, batch.key_start[k + 1] - first);
-      if (lookup.elsewhere) return Outcome::kElsewhere;
+      if (!lookup.missing.empty()) return Outcome::kElsewhere;
       bound(state.n_fragments());
       predictive.resize(bounds.slots->size());
       table.log_predictive(x, *bounds.slots, predictive.data());

@@ -48,7 +48,7 @@ class Grouping:
         self._particles: list[tuple[Particle, ...]] = []
         self._numbers = {id: number for number, id in ids.items()}
         for name in pages.names():
-            subproblem = pages.page(name).subproblem()
+            subproblem = pages.pages([name])[0].subproblem()
             for cluster in subproblem.clusters:
                 if mentions := [ids[number] for number in cluster if number in ids]:
                     self.entities.append(mentions)
