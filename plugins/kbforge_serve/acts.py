@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence, Set
 from functools import partial
+from itertools import chain, islice
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path
@@ -20,12 +21,11 @@ from kbforge.jobs.opening import EventResult
 from kbforge.kb.entities import name_of
 from kbforge.store.audit import MOST_NOTE, signed
 from kbforge.store.store import Store
-from kbforge.store.tables import rows_of
 from kbforge.texts import LARGEST
 from kbforge_serve.answers import Answer
 from kbforge_serve.effects import MOST_SHOWN, Effect, observed
 from kbforge_serve.frame import json_of
-from kbforge_serve.listing import MOST, Filter, Wanted, listing
+from kbforge_serve.listing import Filter, Wanted, selected_firsts
 from kbforge_serve.schemas import FragmentId, config
 from kbforge_serve.service import Service
 from kbforge_serve.writer import Act, T, Turn
@@ -217,17 +217,12 @@ def _subproblems(service: Service, wanted: Filter) -> Set[int] | None:
     """The subproblems of the entities that a filter selects; None if it selects all."""
     if wanted == Filter():
         return None
-    readers, words = service.readers, service.search.words
-    page = listing(readers, wanted, "least_sure", MOST, words=words)
-    ids = [one.id for one in page.entities]
-    while page.after is not None:
-        if len(ids) > _MOST_FILTERED:
-            raise UsageError(f"more than {_MOST_FILTERED:,} entities are selected: add a condition")
-        page = listing(readers, wanted, "least_sure", MOST, page.after, words=words)
-        ids += [one.id for one in page.entities]
     with service.readers.store() as store:
-        rows = rows_of(store.database.connection, "entity", "id", ids)
-        return {home for _, home, _ in rows}
+        found = selected_firsts(store, wanted, "least_sure", service.search.words)
+        firsts = list(islice(chain.from_iterable(found), _MOST_FILTERED + 1))
+        if len(firsts) > _MOST_FILTERED:
+            raise UsageError(f"more than {_MOST_FILTERED:,} entities are selected: add a condition")
+        return set(store.pages.homes(firsts).values())
 
 
 def add(routes: APIRouter, service: Service, says: Callable[[Any], dict[str, Any]]) -> None:

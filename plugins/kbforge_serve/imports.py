@@ -9,7 +9,6 @@ the writer groups; and what an import added can be removed again.
 from __future__ import annotations
 
 import asyncio
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from random import Random
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import orjson
 from fastapi import APIRouter, Form, Query, Request
@@ -165,7 +164,7 @@ class Imports:
         return {**found, "attributes": attributes, "meaning": meaning, **done}
 
     def _sorted(self, file: SentFile) -> Iterator[tuple[list[Fragment], list[str]]]:
-        """The records to add, some at a time, and which ids are new; others are only counted."""
+        """The records to add, some at a time, and the new ids; others are only counted."""
         records, replaces = file.records(), file.meaning is not None and file.meaning.replaces
         for some in iter(lambda: list(islice(records, _AT_ONCE)), []):
             with self._readers.store() as store:
@@ -259,7 +258,7 @@ def add_pages(pages: Pages, service: Service) -> None:
             if not isinstance(sent, UploadFile) or not sent.filename:
                 raise UsageError("expected a file, got none")
             with spelled(_in_fields):
-                file = await run_in_threadpool(_kept, service, sent.filename, sent.file)
+                file = await run_in_threadpool(uploads.make, sent.filename, sent.file)
         return RedirectResponse(f"/import/{file.key}", 303)
 
     async def act(
@@ -286,19 +285,6 @@ def add_pages(pages: Pages, service: Service) -> None:
     pages.add("/import/{key}", "import.html", shown, lambda _: {"unsaid": UNSAID})
     pages.router.add_api_route("/import", send, methods=["POST"])
     pages.router.add_api_route("/import/{key}", act, methods=["POST"])
-
-
-def _kept(service: Service, name: str, content: IO[bytes]) -> SentFile:
-    """A file that was sent; a KBForgeError if it cannot be read."""
-    file = service.uploads.make(name)
-    try:
-        with open(file.path, "wb") as out:
-            shutil.copyfileobj(content, out)
-        file.look()
-    except KBForgeError:
-        service.uploads.forget(file)
-        raise
-    return file
 
 
 def _started(service: Service, file: SentFile, act: Act) -> asyncio.Future[Imported]:
@@ -337,7 +323,7 @@ def add(routes: APIRouter, service: Service, says: Callable[[Any], Any]) -> None
             async for part in request.stream():
                 content.write(part)
             content.seek(0)
-            file = await run_in_threadpool(_kept, service, name, content)
+            file = await run_in_threadpool(service.uploads.make, name, content)
         column = file.guess(()).id if id is None else id
         file.meaning = Meaning(renamed, column, source, on_duplicate == "replace")
         done = await _started(service, file, "rehearse" if rehearse else "take")

@@ -20,11 +20,11 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from kbforge import registry
 from kbforge.contracts import Fragment
-from kbforge.errors import BadRecord, BusyError, NotFoundError, UsageError, quoted
+from kbforge.errors import BadRecord, BusyError, KBForgeError, NotFoundError, UsageError, quoted
 from kbforge.files.fragments import read, read_json_lines, source_of
 from kbforge.files.io import sweep, temporary_folder
 from kbforge.files.kinds import KINDS, kind_of
@@ -175,8 +175,11 @@ class Uploads:
         self._files: dict[str, SentFile] = {}
         self._worker = ThreadPoolExecutor(1, "import")
 
-    def make(self, name: str) -> SentFile:
-        """An empty file of about this name; a BusyError if others are there and in work."""
+    def make(self, name: str, content: IO[bytes]) -> SentFile:
+        """A file of about this name; a BusyError if others are there and in work.
+
+        Raises a KBForgeError if it cannot be read.
+        """
         if self._folder is None:
             temporary = Path(tempfile.gettempdir())
             sweep(temporary)
@@ -190,11 +193,17 @@ class Uploads:
         plain = re.sub(r"[^\w .,()+-]+", "_", re.split(r"[/\\]", name)[-1])[-100:].strip(" .-")
         path = self._folder / key / (plain or "file")
         path.parent.mkdir(mode=0o700)
-        path.touch(0o600)
+        with path.open("wb") as out:
+            shutil.copyfileobj(content, out)
         made = self._files[key] = SentFile(key, str(path))
         timer = threading.Timer(_LONGEST_KEPT, self.forget, [made])
         timer.daemon = True
         timer.start()
+        try:
+            made.look()
+        except KBForgeError:
+            self.forget(made)
+            raise
         return made
 
     def get(self, key: str) -> SentFile:

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from kbforge.fit.choices import RunOptions
 from kbforge.jobs.update import add_fragments
+from kbforge_serve import acts
 from kbforge_serve.acts import Acted, TakenBackRun
 from kbforge_serve.app import application
 from kbforge_serve.service import Service
@@ -105,7 +106,9 @@ def test_many_pairs_are_accepted_with_a_count_and_one_undo(client: TestClient, p
     assert (content(path), entities(path)) == (was, before)
 
 
-def test_a_filtered_list_is_accepted_alone(client: TestClient, path: str) -> None:
+def test_a_filtered_list_is_accepted_alone(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = act(client, "accept", True, at_least=0.6)
     changed = whole["effect"]["before"][0]["id"]
     told = client.get(f"/api/entities/{changed}").json()["fragments"][0]
@@ -114,6 +117,10 @@ def test_a_filtered_list_is_accepted_alone(client: TestClient, path: str) -> Non
     assert 0 < len(some["decisions"]) < len(whole["decisions"])
     none = act(client, "accept", True, "&where=name=nobody", at_least=0.6)
     assert none["decisions"] == []
+    monkeypatch.setattr(acts, "_MOST_FILTERED", 1)
+    refused = client.post("/api/acts?most_size=9", json={"act": "accept", "at_least": 0.6})
+    assert refused.status_code == 400
+    assert "more than 1 entities are selected" in refused.json()["error"]
 
 
 def test_a_grouping_is_chosen_by_its_key(client: TestClient, path: str) -> None:

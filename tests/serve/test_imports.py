@@ -345,12 +345,12 @@ def test_names_and_values_are_escaped(client: TestClient) -> None:
 def test_files_are_few_and_go(
     client: TestClient, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = [service.uploads.make(f"{n}.csv") for n in range(9)]
+    made = [service.uploads.make(f"{n}.csv", io.BytesIO(SPANISH)) for n in range(9)]
     assert not Path(made[0].path).parent.exists()
     assert all(Path(one.path).exists() for one in made[1:])
     assert client.get(f"/import/{made[0].key}").status_code == 404
     monkeypatch.setattr(uploads, "_LONGEST_KEPT", 0.01)
-    short = service.uploads.make("x.csv")
+    short = service.uploads.make("x.csv", io.BytesIO(SPANISH))
     while Path(short.path).exists():
         time.sleep(0.01)
     service.uploads.close()
@@ -367,9 +367,7 @@ def test_a_request_without_a_file_is_refused(client: TestClient) -> None:
 
 def test_a_server_that_stops_ends_imports(store: Path) -> None:
     service = Service(str(store))
-    file = service.uploads.make("a.csv")
-    Path(file.path).write_bytes(as_csv(rows(OTHERS)))
-    file.look()
+    file = service.uploads.make("a.csv", io.BytesIO(as_csv(rows(OTHERS))))
     service.close()
     with pytest.raises(RuntimeError):
         service.uploads.start(file, "take", lambda: None)
