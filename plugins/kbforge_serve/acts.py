@@ -80,7 +80,7 @@ class Acted(Answer, frozen=True):
 
     `decisions` are the numbers of those that it made, none if all were in force; its undo withdraws
     its `run`. `refused` counts pairs whose decision contradicts others; `pairs` has up to 100
-    of those that are accepted, the most probable first.
+    of those that are accepted, the least probable first, since they are the ones to look at.
     """
 
     act: str
@@ -137,8 +137,8 @@ def acted(
 
 
 def _pairs(store: Store, proposal: acts.Proposal) -> list[AcceptedPair]:
-    """The first pairs that a proposal accepts."""
-    some = list(zip(proposal.said, proposal.probable, strict=False))[:MOST_SHOWN]
+    """The least probable pairs that a proposal accepts; it has the most probable first."""
+    some = list(zip(proposal.said, proposal.probable, strict=False))[: -MOST_SHOWN - 1 : -1]
     said = [(one.first, one.second, min(sure, 1.0)) for (one, *_), sure in some]
     numbers = store.pages.numbers([id for *pair, _ in said for id in pair])
     found = store.pages.fragments(list(numbers.values()))
