@@ -126,6 +126,7 @@ from kbforge.fit.features import (
 from kbforge.fit.questions import ERROR
 from kbforge.models.bundle import KeptReader, default_folder, read_default, together
 from kbforge.models.trees import Trees, load_parts, save_parts
+from kbforge.numerics import starts_of
 from kbforge.version import __version__
 
 _CELL = 0.5  # nats of logit p
@@ -494,13 +495,14 @@ def tied_by(decisions: Sequence[Decision], reported: ClusteringReport) -> BoolAr
 
     A single fragment is tied if it is named.
     """
-    entities = reported.entities
-    component = DecisionGraph([one for one in decisions if one.same]).component
-    if not component:
-        return np.zeros(len(entities), np.bool_)
+    entities, ids = reported.entities, list(ids_of(reported.fragments))
+    same = [one for one in decisions if one.same]
+    if {id for one in same for id in (one.first, one.second)}.isdisjoint(ids):
+        return np.zeros(len(entities), np.bool_)  # most additions concern no decision
+    component = DecisionGraph(same).component
     number = {name: place for place, name in enumerate(component)}
-    tie = [number[component[id]] if id in component else -1 for id in ids_of(reported.fragments)]
-    ties, starts = np.array(tie)[entities.members], np.cumsum(entities.lengths) - entities.lengths
+    tie = [number[component[id]] if id in component else -1 for id in ids]
+    ties, starts = np.array(tie)[entities.members], starts_of(entities.lengths)[:-1]
     first = np.minimum.reduceat(ties, starts)
     tied: BoolArray = (first >= 0) & (first == np.maximum.reduceat(ties, starts))
     return tied

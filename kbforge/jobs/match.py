@@ -48,7 +48,7 @@ from kbforge.fit.features import ClusteringReport
 from kbforge.fit.review import explained_all
 from kbforge.jobs.cluster_cache import ClusterCache, fragments_in
 from kbforge.numerics import on_grid
-from kbforge.store.pages import numbers_from_bytes, page_from_bytes
+from kbforge.store.pages import numbers_from_bytes
 from kbforge.store.store import Store
 from kbforge.store.tables import rows_of
 
@@ -158,7 +158,7 @@ def match(
 def _rivals(store: Store, spec: ModelSpec, fragment: Fragment) -> list[_Rival]:
     """The clusters to which the step would compare a fragment."""
     if spec.index is None:
-        pages = _pages(store, store.pages.names())
+        pages = store.pages.pages(store.pages.names())
         return [rival for page in pages for rival in _of_page(page)]
     index = RuledIndex(spec.index, store.pages.totals.constraints)
     reach = _Reach(store, index)
@@ -217,16 +217,11 @@ class _Reach:
         new = [family for family in families if family not in self._asked]
         self._asked.update(new)
         homes = set(self._store.pages.homes(new).values())
-        for page in _pages(self._store, sorted(homes - self.pages.keys())):
+        for page in self._store.pages.pages(sorted(homes - self.pages.keys())):
             self.pages[page.name] = page
             firsts = page.members[np.cumsum(page.lengths) - page.lengths]
             self._live.update(firsts.tolist())
             self._heaviest.update(firsts[page.cells[: page.rows[0]]].tolist())
-
-
-def _pages(store: Store, names: Sequence[int]) -> list[SubproblemData]:
-    rows = rows_of(store.database.connection, "page", "name", names)
-    return [page_from_bytes(name, content) for name, _, content in rows]
 
 
 def _of_page(page: SubproblemData, families: Collection[int] | None = None) -> list[_Rival]:

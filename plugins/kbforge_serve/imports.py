@@ -126,14 +126,14 @@ class Imports:
     def take(self, file: SentFile) -> Imported:
         """Add the records; errors as of `rehearse`, and `Writer.perform`. It can be repeated."""
         self._surveyed(file)
-        about, before = f"import of {file.name}", self._writer.end_run().result()
+        about, before = f"import of {file.name}", self._writer.end_run().result().run
         meant = file.meaning.renamed.values() if file.meaning else ()
         with signed(None, about), open(f"{file.path}.added", "ab") as out:
             for given, new in self._sorted(file):
                 done = self._writer.add(given, "replace", meant, about).result()
                 file.counts.update(added=done.added, replaced=done.replaced)
                 out.writelines(orjson.dumps(id) + b"\n" for id in new)
-        run = self._writer.end_run().result()
+        run = self._writer.end_run().result().run
         runs = (before, run) if run > before else None
         return Imported(+file.counts, list(file.reasons), [], [], runs)
 
@@ -219,13 +219,13 @@ class Imports:
         fates = [(_fate(one), one) for one in changes(turn.store, since) if one.before]
         counts.update(fate for fate, _ in fates)
         some = sorted(fates, key=lambda one: one[0], reverse=True)[:_MOST_NAMED]
-        return doubts[:_MOST_NAMED], [self._affected(*one) for one in some]
-
-    def _affected(self, fate: Fate, change: Change) -> Affected:
         with self._readers.store() as before:
-            (own,) = references(self._readers, before, [change.entity])
-            others = references(self._readers, before, change.others[:_MOST_NAMED])
-        return Affected(own, fate, others, len(change.after))
+            named = partial(references, self._readers, before)
+            affected = [
+                Affected(own, fate, named(x.others[:_MOST_NAMED]), len(x.after))
+                for own, (fate, x) in zip(named([x.entity for _, x in some]), some, strict=True)
+            ]
+        return doubts[:_MOST_NAMED], affected
 
 
 def _fate(change: Change) -> Fate:

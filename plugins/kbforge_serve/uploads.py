@@ -193,6 +193,7 @@ class Uploads:
         plain = re.sub(r"[^\w .,()+-]+", "_", re.split(r"[/\\]", name)[-1])[-100:].strip(" .-")
         path = self._folder / key / (plain or "file")
         path.parent.mkdir(mode=0o700)
+        path.touch(0o600)
         with path.open("wb") as out:
             shutil.copyfileobj(content, out)
         made = self._files[key] = SentFile(key, str(path))

@@ -217,12 +217,13 @@ class Writer:
         own = list(given.values())
         return self._submit(_Request(own, on_duplicate, accepted, about, weight=weight))
 
-    def end_run(self) -> Future[int]:
-        """End the run of additions; returns the number of the last run. Errors as `perform`."""
+    def end_run(self) -> Future[Written]:
+        """End the run of additions, if there is one. Errors as `perform`."""
 
-        def act(turn: Turn) -> int:
+        def act(turn: Turn) -> Written:
             self._kept.end_run()
-            return turn.store.last_number
+            store = turn.store
+            return Written(store.last_number, store.n_fragments, store.n_entities)
 
         return self.perform(act)
 

@@ -47,8 +47,8 @@ class Grouping:
         self._home: dict[str, int] = {}
         self._particles: list[tuple[Particle, ...]] = []
         self._numbers = {id: number for number, id in ids.items()}
-        for name in pages.names():
-            subproblem = pages.pages([name])[0].subproblem()
+        for page in pages.pages(pages.names()):
+            subproblem = page.subproblem()
             for cluster in subproblem.clusters:
                 if mentions := [ids[number] for number in cluster if number in ids]:
                     self.entities.append(mentions)
